@@ -50,6 +50,8 @@ pub struct Space {
     pub(crate) adopted: BTreeMap<u64, u64>,
     /// Extents that the log refers to although checkpoints have adopted them, kept for readers that follow the log.
     pub(crate) named: Named,
+    /// Whether units were released since the last trim began.
+    pub(crate) has_released: bool,
     /// The firm units that are reserved for checkpoints.
     pub(crate) kept: Reserve,
     /// What the checkpoints that are read reach.
@@ -126,6 +128,7 @@ impl Space {
             logged: BTreeMap::new(),
             adopted: BTreeMap::new(),
             named: Named::default(),
+            has_released: false,
             kept: Reserve::default(),
             reached: Reached::default(),
             readers: Vec::new(),
@@ -264,6 +267,7 @@ impl Space {
             }
         }
         self.forget_maps(readers);
+        self.has_released |= !released.is_empty();
         released
     }
 

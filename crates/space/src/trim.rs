@@ -45,6 +45,11 @@ impl Space {
         self.handed_out_before
     }
 
+    /// Returns whether units were released since the last trim began, so that another may return some of them.
+    pub fn has_released(&self) -> bool {
+        self.has_released
+    }
+
     /// Begins to return free units except `keep_units` of them to the file system: the free end of the file, and free
     /// runs of 64 KiB or more. [`Space::trim_on`] does the work. Call it after the current superblock was synced and
     /// what it freed was released. O(chunks).
@@ -60,18 +65,19 @@ impl Space {
     /// assert_eq!(space.stats().total_units, 2);
     /// # Ok::<(), base::Error>(())
     /// ```
-    pub fn trim(&self, keep_units: u64) -> Trim {
+    pub fn trim(&mut self, keep_units: u64) -> Trim {
         let least = if keep_units == 0 { 1 } else { (self.units / LEAST_SHARE).max(LEAST_UNITS) };
         self.trim_for(keep_units, least)
     }
 
     /// Does what [`Space::trim`] does, however little is gained, for a file that should become as small as possible.
     /// O(chunks).
-    pub fn trim_all_but(&self, keep_units: u64) -> Trim {
+    pub fn trim_all_but(&mut self, keep_units: u64) -> Trim {
         self.trim_for(keep_units, 1)
     }
 
-    fn trim_for(&self, keep_units: u64, least: u64) -> Trim {
+    fn trim_for(&mut self, keep_units: u64, least: u64) -> Trim {
+        self.has_released = false;
         let tail = self.tail();
         let end_free = self.units - tail;
         let free: u64 = self.chunks.iter().map(|chunk| chunk.free).sum();

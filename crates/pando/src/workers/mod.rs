@@ -110,7 +110,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
                 let more = more || store.keep_filters().unwrap_or(false);
                 if !more {
                     signals.memory_wanted.store(false, Ordering::SeqCst);
-                    let waits = store.waits_for_readers();
+                    let waits = store.waits_to_reclaim();
                     signals.checkpoint.wait(waits.then_some(RECLAIM));
                     if waits {
                         throttle::throttled(store, signals, || store.reclaim());

@@ -130,7 +130,9 @@ impl Signals {
         }
         *last = Instant::now();
         store.tick(self.started.elapsed());
-        store.look_after_readers();
+        if store.look_after_readers() {
+            self.checkpoint.ring();
+        }
         store.rest_log();
         store.rest_memory();
         store.look_after_room();

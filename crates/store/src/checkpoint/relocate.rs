@@ -91,11 +91,12 @@ impl Store {
         self.renew_reserve();
         let reserve_units = self.reserve_units();
         let mut trim = {
-            let space = lock(&self.space);
+            let mut space = lock(&self.space);
             if all {
                 space.trim_all_but(reserve_units)
             } else {
-                space.trim(space.usual_need().max(reserve_units))
+                let keep_units = space.usual_need().max(reserve_units);
+                space.trim(keep_units)
             }
         };
         while lock(&self.space).trim_on(&mut trim)?.is_some() {

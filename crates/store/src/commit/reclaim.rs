@@ -12,9 +12,15 @@ use log::Position;
 use std::sync::Arc;
 
 impl Store {
+    /// Returns whether [`Store::reclaim`] has something to do, now or when a reader has ended: readers, or a pinned
+    /// state that is being copied, keep something, or units of the data file are free and not returned yet.
+    pub fn waits_to_reclaim(&self) -> bool {
+        self.waits_for_readers() || lock(&self.space).has_released()
+    }
+
     /// Returns whether readers, or a pinned state that is being copied, keep something that [`Store::reclaim`] would
     /// free.
-    pub fn waits_for_readers(&self) -> bool {
+    pub(crate) fn waits_for_readers(&self) -> bool {
         self.views.count() > 1 || lock(&self.space).stats().retired_units > 0
     }
 
@@ -284,6 +290,26 @@ mod tests {
             store.reclaim();
             assert!(retired() < 3 << 20, "{layout:?}: {} bytes wait for nobody", retired());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn what_a_check_of_readers_frees_is_returned_by_the_next_reclaim() -> Result<()> {
+        let store = store()?;
+        let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
+        put_all(&store, &table, 0)?;
+        let snapshot = store.snapshot()?;
+        write(&store, |tx| tx.drop_table(&table))?;
+        assert!(!store.look_after_readers());
+        drop(snapshot);
+        let file_bytes = || store.stats().unwrap().data_file_bytes;
+        let before = file_bytes();
+        // The check comes before the thread of checkpoints looks.
+        assert!(store.look_after_readers() && !store.waits_for_readers());
+        assert!(store.waits_to_reclaim() && file_bytes() == before);
+        store.reclaim();
+        assert!(!store.waits_to_reclaim() && !store.look_after_readers());
+        assert!(file_bytes() < before / 2, "{before} bytes became {}", file_bytes());
         Ok(())
     }
 

@@ -22,14 +22,15 @@ impl Store {
         self.expiry.now_ms()
     }
 
-    /// Frees what ended and expired readers kept, unless a checkpoint is in progress, which does it at its end.
-    pub fn look_after_readers(&self) {
-        // The thread that holds the lock checks the readers itself.
-        if let Some(_checkpoint) = self.checkpoints.try_claim()
-            && !self.is_closed()
-        {
+    /// Frees what ended and expired readers kept, unless a checkpoint is in progress, which does it at its end. Returns
+    /// whether [`Store::reclaim`] should follow soon, because units of the data file became free.
+    pub fn look_after_readers(&self) -> bool {
+        // The thread that holds the lock checks the readers itself, and returns the units.
+        let Some(_checkpoint) = self.checkpoints.try_claim() else { return false };
+        if !self.is_closed() {
             self.free_unneeded();
         }
+        lock(&self.space).has_released()
     }
 
     /// Returns the open snapshots and transactions, the oldest first. Expired ones that are not in a call are left out,
@@ -72,7 +73,8 @@ impl Store {
         let is_expired = found.is_some_and(|holding| self.slots.revoke(&holding));
         if is_expired {
             self.expiry.expired.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally.
-            self.look_after_readers();
+            // The next look at the readers finds what this one has freed.
+            let _ = self.look_after_readers();
         }
         Ok(is_expired)
     }
