@@ -101,6 +101,7 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 ///
 /// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
 ///   that appends.
+/// * Where an entry is put at the end of a tree, as when an index is built: SQLite reads the last entry, before each.
 /// * Where a range of rowids begins, whose rows are read next, and where the first column of a row is read, which asks
 ///   for the row once instead of twice.
 /// * Where AUTOINCREMENT reads and writes its counters, which are in one table: transactions that raise different ones,
@@ -126,6 +127,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         "if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(",
         "sqlite3BtreeLast(",
         "pandoBtreeNewRowid(pandoCounter(p, pOp->p3), ",
+    ),
+    (
+        "pC->seekResult = -1;\n    if( sqlite3BtreeCursorIsValidNN(",
+        "sqlite3BtreeCursorIsValidNN(",
+        "pandoBtreeFindsEnd(",
     ),
     (
         "rc = sqlite3BtreeTableMoveto(pC->uc.pCursor, (u64)iKey, 0, &res);\n    pC->movetoTarget",

@@ -846,6 +846,13 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
   return rc;
 }
 /*
+** Is called in place of BtreeCursorIsValidNN() where an entry is to be put at the end of a tree. The key of an entry
+** finds its place.
+*/
+static int pandoBtreeFindsEnd(BtCursor *pCur){
+  return pandoTail(pCur)->eKind!=0 || stockBtreeCursorIsValidNN(pCur);
+}
+/*
 ** Returns the counter of AUTOINCREMENT that a program has in a register of its outermost frame, or the smallest integer if
 ** the table has none (0).
 */

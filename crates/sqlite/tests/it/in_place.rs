@@ -295,7 +295,8 @@ fn moves(pages: &InPages, sql: &str) -> u64 {
     all() - before
 }
 
-/// Neither a loop within another nor a statement that deletes what it scans reads its rows again and again.
+/// A loop within another, a statement that deletes what it scans, and the build of an index do not read rows again and
+/// again.
 #[test]
 fn rows_are_read_about_once() {
     for pages in [InPages::new(SCHEMA), InPages::unmerged(SCHEMA)] {
@@ -307,6 +308,12 @@ fn rows_are_read_about_once() {
         let count = pages.query("SELECT a FROM t WHERE b > 30") as u64;
         let deleted = moves(&pages, "DELETE FROM t INDEXED BY t_b WHERE b > 30");
         assert!(count > 1_000 && deleted < 2 * count, "{deleted} records to delete {count}");
+        for sql in
+            ["CREATE INDEX later ON t(c, b)", "CREATE UNIQUE INDEX later_a ON t(a + 1)", "REINDEX later"]
+        {
+            let (rows, read) = (pages.query("SELECT a FROM t") as u64, moves(&pages, sql));
+            assert!(rows > 1_000 && read < 2 * rows + 100, "{read} records for {rows} entries: {sql}");
+        }
         pages.query("SELECT * FROM t ORDER BY a DESC");
         pages.query("SELECT b, c FROM t ORDER BY b DESC, c DESC");
         pages.query("PRAGMA integrity_check");
