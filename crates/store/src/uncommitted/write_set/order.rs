@@ -95,6 +95,10 @@ impl Order {
     /// Returns the first position whose key is not before `key`, and whether it is `key`. O(log n).
     pub(super) fn seek(&self, key: &[u8], keys: Keys<'_>) -> (Position, bool) {
         let head = head8(key);
+        // Keys that ascend are sought here as well, before each is written.
+        if self.is_after_last(key, head, keys) {
+            return (self.end(), false);
+        }
         let after = self.blocks.partition_point(|block| block[0].compare(key, head, keys).is_le());
         let Some(block) = after.checked_sub(1) else {
             return (Position { block: 0, index: 0 }, false);
@@ -120,16 +124,14 @@ impl Order {
         self.blocks[at.block].insert(at.index, ranked);
     }
 
+    /// Returns whether `key` comes after all entries, of which there are some.
+    fn is_after_last(&self, key: &[u8], head: u64, keys: Keys<'_>) -> bool {
+        let last = self.blocks.last().and_then(|block| block.last());
+        last.is_some_and(|last| last.compare(key, head, keys).is_lt())
+    }
+
     /// Returns where `key` belongs: at the end of a block rather than before the next.
     fn insert_position(&self, key: &[u8], keys: Keys<'_>) -> Position {
-        let head = head8(key);
-        let is_before = |last: &Ranked| last.compare(key, head, keys).is_lt();
-        // Keys that ascend are not searched for.
-        if let Some((last, others)) = self.blocks.split_last()
-            && last.last().is_some_and(is_before)
-        {
-            return Position { block: others.len(), index: last.len() };
-        }
         let (at, found) = self.seek(key, keys);
         debug_assert!(!found, "an entry was inserted twice");
         if at.index == 0 && at.block > 0 {
