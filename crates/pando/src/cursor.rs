@@ -65,8 +65,8 @@ pub trait RecordCursor: sealed::Sealed {
     /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
     /// Passes records that are in memory to `each` in descending order, at most `most`, and returns their number. That
-    /// is often 0, and then [`RecordCursor::prev`] moves on: of the engine, only records of memtables come this way
-    /// ([`Cursor::run_back`]), of a remote store those of the last response.
+    /// is often 0, and then [`RecordCursor::prev`] moves on; see [`Cursor::run_back`]. Of a remote store, the records
+    /// of the last response come this way.
     ///
     /// ```
     /// let db = pando::Database::builder().in_memory()?;
@@ -106,6 +106,40 @@ pub trait RecordCursor: sealed::Sealed {
     /// # pando::Result::Ok(())
     /// ```
     fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>>;
+    /// Moves over the next records without a look at them, `most` at most, and returns their number; fewer than `most`
+    /// only where the span ends. In a transaction all of them count as read. O(pages) for records that are in pages
+    /// which no newer ones overlap.
+    ///
+    /// ```
+    /// use pando::RecordCursor;
+    ///
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let table = db.ensure_table("numbers")?;
+    /// db.write(|tx| (0..100_u8).try_for_each(|number| tx.put(&table, [number], [])))?;
+    /// let snapshot = db.snapshot()?;
+    /// let mut cursor = snapshot.cursor(&table, [10]..)?;
+    /// assert_eq!((cursor.skip(5)?, cursor.key()), (5, Some(&[14][..])));
+    /// assert_eq!(cursor.skip(usize::MAX)?, 85);
+    /// # pando::Result::Ok(())
+    /// ```
+    fn skip(&mut self, most: usize) -> Result<usize> {
+        let mut passed = 0;
+        while passed < most && self.advance()? {
+            passed += 1;
+            while let more @ 1.. = skip_in_memory(self, most - passed)? {
+                passed += more;
+            }
+        }
+        Ok(passed)
+    }
+}
+
+/// Moves over records that are in memory. Returns their number, often 0.
+fn skip_in_memory(cursor: &mut (impl RecordCursor + ?Sized), most: usize) -> Result<usize> {
+    match cursor.lend_run(most)? {
+        Some(run) => Ok(run.left()),
+        None => cursor.run_on(most, |_, _, _| {}),
+    }
 }
 
 /// The methods call the type's own methods by path, so that none can call itself.

@@ -151,25 +151,29 @@ impl Cursor {
         leaf.page().run_before(self.index, key, forward, most as usize) as u32
     }
 
-    /// Moves over the records after the current one and calls `each` with each: the beginning of the key, its rest, the
-    /// value. Ends on the last record shown, after `most` at most, before one whose value lies elsewhere, or at the end
-    /// of the leaf. Returns how many were shown.
+    /// Moves over the records after the current one, or before it, and calls `each` with each: the beginning of the
+    /// key, its rest, the value. Ends on the last record shown, after `most` at most, before one that is deleted or
+    /// whose value lies elsewhere, or at the end of the leaf. Returns how many were shown.
     #[inline]
-    pub fn run_on(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> usize {
+    pub fn run<const FORWARD: bool>(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> usize {
         let Some(leaf) = &self.leaf else { return 0 };
-        let page = leaf.page();
-        let (first, prefix) = (self.index + 1, page.prefix());
-        let end = self.count.min(first.saturating_add(most));
-        let mut index = first;
-        while index < end {
-            let (suffix, Value::Inline(value)) = page.record(index) else { break };
+        let (page, here) = (leaf.page(), self.index);
+        let most = most.min(if FORWARD { self.count - 1 - here } else { here });
+        let at = |steps| if FORWARD { here + steps } else { here - steps };
+        let (prefix, mut shown) = (page.prefix(), 0);
+        while shown < most {
+            let (suffix, Value::Inline(value)) = page.record(at(shown + 1)) else { break };
             each(prefix, suffix, value);
-            index += 1;
+            shown += 1;
         }
-        if index > first {
-            self.settle(index - 1);
+        if shown > 0 {
+            self.settle(at(shown));
         }
-        index - first
+        shown
     }
 
     fn search(&self, key: &[u8]) -> Option<std::result::Result<usize, usize>> {

@@ -121,10 +121,10 @@ fn sessions(keys: Keys, page_bytes: usize, seed: u64) {
 }
 
 /// The key that the cursor was on, and the records that it then ran over.
-fn run_on(cursor: &mut Cursor, random: &mut Random) -> (Vec<u8>, Model) {
+fn run_over<const FORWARD: bool>(cursor: &mut Cursor, random: &mut Random) -> (Vec<u8>, Model) {
     let key = cursor.entry().unwrap().0.to_vec();
     let mut shown = Model::new();
-    let count = cursor.run_on(random.below(40) as usize, |prefix, suffix, value| {
+    let count = cursor.run::<FORWARD>(random.below(40) as usize, |prefix, suffix, value| {
         shown.insert([prefix, suffix].concat(), value.to_vec());
     });
     assert_eq!(count, shown.len());
@@ -184,7 +184,7 @@ fn steps(cursor: &mut Cursor, model: &Model, random: &mut Random) -> usize {
 fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
     bed.read(|pool, reader| {
         let mut cursor = Cursor::new(*run);
-        let (mut stepped, mut lent) = (0, 0);
+        let (mut stepped, mut lent, mut ran_back) = (0, 0, 0);
         for _ in 0..60 {
             let key = draw_key(keys, pool.page_bytes(), random);
             let at_or_after = model.range(key.clone()..).next();
@@ -212,7 +212,13 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
                     lent += shown.len();
                     cursor.seek(pool, reader, &from).unwrap();
                 }
-                let (before, shown) = run_on(&mut cursor, random);
+                let (behind, shown) = run_over::<false>(&mut cursor, random);
+                assert!(model.range(..behind.clone()).rev().take(shown.len()).eq(shown.iter().rev()));
+                let last = shown.first_key_value().map_or(&behind, |last| last.0);
+                assert_eq!(cursor.entry().map(|entry| entry.0), Some(&last[..]));
+                ran_back += shown.len();
+                cursor.seek(pool, reader, &from).unwrap();
+                let (before, shown) = run_over::<true>(&mut cursor, random);
                 let behind = model.range::<[u8], _>((Bound::Excluded(&before[..]), Bound::Unbounded));
                 assert!(behind.take(shown.len()).eq(&shown));
                 let last = shown.last_key_value().map_or(&before, |last| last.0);
@@ -233,7 +239,7 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
                 }
             }
         }
-        assert!(stepped > 0);
+        assert!(stepped > 0 && ran_back > 0);
         // Other leaves have so many records that a value of some is elsewhere.
         assert!(lent > 0 || !matches!(keys, Keys::Huge));
     });

@@ -328,7 +328,7 @@ impl<'a> Cursor<'a> {
         self.run::<true>(most, each)
     }
 
-    /// Does what [`Cursor::run_on`] does, in the other direction, over records of memtables alone.
+    /// Does what [`Cursor::run_on`] does, in the other direction.
     ///
     /// # Errors
     /// `SnapshotTooOld`; nothing was shown then.
@@ -348,10 +348,8 @@ impl<'a> Cursor<'a> {
         }
         self.snapshot.check_held()?;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let shown = match FORWARD {
-            true => self.merged.run_on(most, self.span.end(), each),
-            false => self.merged.run_back(most, start_of(&self.span), each),
-        };
+        let stop = if FORWARD { self.span.end() } else { start_of(&self.span) };
+        let shown = self.merged.run::<FORWARD>(most, stop, each);
         if shown > 0 {
             self.steps.taken += u64::from(shown);
             self.large = None;

@@ -11,10 +11,10 @@ use pando_store::write_set::{Prior, WriteSet};
 const T: TableId = TableId(16);
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A sorted list as the lower layer, which fails on demand and counts its moves.
+/// A sorted list as a layer, which fails on demand and counts its moves. A record without a value is a delete.
 #[derive(Default)]
 struct List {
-    records: Vec<(Vec<u8>, Vec<u8>)>,
+    records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     at: Option<usize>,
     fail_after: Option<u32>,
     moves: std::rc::Rc<std::cell::Cell<u32>>,
@@ -22,7 +22,8 @@ struct List {
 
 impl List {
     fn of(map: &Map) -> List {
-        List { records: map.clone().into_iter().collect(), ..List::default() }
+        let records = map.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+        List { records, ..List::default() }
     }
     fn go(&mut self, at: Option<usize>) -> Result<bool> {
         self.moves.set(self.moves.get() + 1);
@@ -78,23 +79,34 @@ impl Layer for List {
     fn step_in_leaf(&mut self, forward: bool) -> bool {
         let here = self.here();
         let next = if forward { Some(here + 1) } else { here.checked_sub(1) };
-        let next = next.filter(|next| *next < self.records.len() && next % 7 != 0);
+        let is_inline = |next: &usize| self.records.get(*next).is_some_and(|record| record.1.is_some());
+        let next = next.filter(|next| next % 7 != 0 && is_inline(next));
         self.at = next.or(self.at);
         next.is_some()
     }
-    fn run_on(&mut self, most: u32, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
-        let first = self.here() + 1;
-        let end = self.records.len().min(first + most.min(4) as usize);
-        for (key, value) in &self.records[first..end] {
+    /// Over four entries at most, and not over a delete.
+    fn run<const FORWARD: bool>(
+        &mut self,
+        limit: Option<&[u8]>,
+        most: u32,
+        mut each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> u32 {
+        for shown in 0..most.min(4) {
+            let next = if FORWARD { self.here().checked_add(1) } else { self.here().checked_sub(1) };
+            let record = next.and_then(|next| self.records.get(next));
+            let Some((key, Some(value))) = record else { return shown };
+            if limit.is_some_and(|limit| if FORWARD { &key[..] >= limit } else { &key[..] <= limit }) {
+                return shown;
+            }
             let (front, rest) = key.split_at(key.len() / 2);
             each(front, rest, value);
+            self.at = next;
         }
-        self.at = Some(end - 1);
-        (end - first) as u32
+        most.min(4)
     }
     fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         let (key, value) = &self.records[self.at?];
-        Some((key, Value::Inline(value)))
+        Some((key, value.as_ref().map_or(Value::Deleted, |value| Value::Inline(value))))
     }
 }
 
@@ -210,7 +222,7 @@ struct Stops<'k> {
 /// One random move on both. `at` runs from 0, before the first, to `n + 1`, behind the last.
 fn random_move(
     random: &mut Random,
-    cursor: &mut Merged<Upper<'_>, List>,
+    cursor: &mut Merged<impl Layer, List>,
     keys: &[(&Vec<u8>, &Vec<u8>)],
     at: &mut usize,
     stops: Stops<'_>,
@@ -234,7 +246,7 @@ fn random_move(
 /// Up to twenty steps in one direction, within a leaf where that is possible.
 fn walk<const FORWARD: bool>(
     random: &mut Random,
-    cursor: &mut Merged<Upper<'_>, List>,
+    cursor: &mut Merged<impl Layer, List>,
     keys: &[(&Vec<u8>, &Vec<u8>)],
     at: &mut usize,
     Stops { end, start }: Stops<'_>,
@@ -261,17 +273,14 @@ fn walk<const FORWARD: bool>(
 /// Runs on or back, and compares what is shown.
 fn run<const FORWARD: bool>(
     random: &mut Random,
-    cursor: &mut Merged<Upper<'_>, List>,
+    cursor: &mut Merged<impl Layer, List>,
     keys: &[(&Vec<u8>, &Vec<u8>)],
     at: &mut usize,
     Stops { end, start }: Stops<'_>,
 ) -> Result<bool> {
     let (mut shown, most) = (Vec::new(), random.below(9) as u32);
     let each = |front: &[u8], rest: &[u8], value: &[u8]| shown.push(([front, rest].concat(), value.to_vec()));
-    let count = match FORWARD {
-        true => cursor.run_on(most, end, each),
-        false => cursor.run_back(most, start, each),
-    };
+    let count = cursor.run::<FORWARD>(most, if FORWARD { end } else { start }, each);
     assert_eq!(count as usize, shown.len());
     for record in shown {
         *at = if FORWARD { *at + 1 } else { *at - 1 };
@@ -318,8 +327,8 @@ fn most_records_of_a_memtable_are_run_over() {
                 keys.push(key.to_vec());
             };
             let _shown = match forward {
-                true => cursor.run_on(u32::MAX, Some(&end), each),
-                false => cursor.run_back(u32::MAX, Some(&start), each),
+                true => cursor.run::<true>(u32::MAX, Some(&end), each),
+                false => cursor.run::<false>(u32::MAX, Some(&start), each),
             };
         }
         if !forward {
@@ -341,30 +350,56 @@ impl Drop for Seed {
     }
 }
 
+/// Makes random moves on a cursor, and compares where they end with the one map that its layers are.
+fn agree(random: &mut Random, mut cursor: Merged<impl Layer, List>, map: &Map) {
+    let keys: Vec<_> = map.iter().collect();
+    let (start, end) = (random_key(random), random_key(random));
+    let (limit_end, limit_start) = (random.chance(1, 2), random.chance(1, 2));
+    let stops = Stops { end: limit_end.then_some(&end), start: limit_start.then_some(&start) };
+    let mut at = 1;
+    cursor.seek_first(stops.end).unwrap();
+    for _ in 0..200 {
+        let on = random_move(random, &mut cursor, &keys, &mut at, stops).unwrap();
+        let expected = at.checked_sub(1).and_then(|at| keys.get(at));
+        assert_eq!(on, expected.is_some());
+        assert_eq!(cursor.entry(), expected.map(|(key, value)| (&key[..], Value::Inline(&value[..]))));
+    }
+}
+
 #[test]
 fn agrees_with_one_map_wherever_it_turns() {
     for seed in 0..400 {
         let _shown = Seed(seed);
         let mut random = Random::seeded(seed);
         let stack = Stack::random(&mut random);
-        let keys: Vec<_> = stack.map.iter().collect();
-        let (start, end) = (random_key(&mut random), random_key(&mut random));
-        let (limit_end, limit_start) = (random.chance(1, 2), random.chance(1, 2));
-        let stops = Stops { end: limit_end.then_some(&end), start: limit_start.then_some(&start) };
-        let mut cursor = stack.cursor();
-        let mut at = 1;
-        cursor.seek_first(stops.end).unwrap();
-        for _ in 0..200 {
-            let on = random_move(&mut random, &mut cursor, &keys, &mut at, stops).unwrap();
-            let expected = at.checked_sub(1).and_then(|at| keys.get(at));
-            let entry = cursor.entry();
-            assert_eq!(on, expected.is_some(), "seed {seed}");
-            assert_eq!(
-                entry,
-                expected.map(|(key, value)| (&key[..], Value::Inline(&value[..]))),
-                "seed {seed}"
-            );
+        agree(&mut random, stack.cursor(), &stack.map);
+    }
+}
+
+/// Layers that are runs: as a transaction spills them, and as LSM tables have them.
+#[test]
+fn agrees_with_one_map_over_runs_with_deletes() {
+    for seed in 0..400 {
+        let _shown = Seed(seed);
+        let mut random = Random::seeded(seed);
+        let mut map: Map =
+            (0..random.below(150)).map(|n| (random_key(&mut random), n.to_le_bytes().to_vec())).collect();
+        let lower = List::of(&map);
+        let mut uppers = Vec::new();
+        for _ in 0..random.below(4) {
+            let mut records = BTreeMap::new();
+            for _ in 0..random.below(60) {
+                let key = random_key(&mut random);
+                let value = random.chance(2, 3).then(|| random.next_u64().to_le_bytes().to_vec());
+                match &value {
+                    Some(value) => map.insert(key.clone(), value.clone()),
+                    None => map.remove(&key),
+                };
+                records.insert(key, value);
+            }
+            uppers.insert(0, List { records: records.into_iter().collect(), ..List::default() });
         }
+        agree(&mut random, Merged::new(uppers, 0, lower, ()), &map);
     }
 }
 

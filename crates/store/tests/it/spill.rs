@@ -57,6 +57,10 @@ fn scan(tx: &Transaction, table: &Table, span: Span, forward: bool) -> Vec<(Vec<
     let mut found = Vec::new();
     while let Some((key, value)) = if forward { cursor.next() } else { cursor.prev() }.unwrap() {
         found.push((key.to_vec(), value.to_vec()));
+        let most = found.len() % 9;
+        let each =
+            |front: &[u8], rest: &[u8], value: &[u8]| found.push(([front, rest].concat(), value.to_vec()));
+        let _shown = if forward { cursor.run_on(most, each) } else { cursor.run_back(most, each) }.unwrap();
     }
     if !forward {
         found.reverse();
@@ -214,6 +218,10 @@ fn begin_rows(snapshot: &pando_store::Snapshot, table: &Table) -> Vec<(Vec<u8>, 
     let mut found = Vec::new();
     while let Some((key, value)) = cursor.next().unwrap() {
         found.push((key.to_vec(), value.to_vec()));
+        if let Some(mut run) = cursor.lend_run(found.len() % 9).unwrap() {
+            let (front, records) = run.show(usize::MAX);
+            found.extend(records.map(|(rest, value, _)| ([front, rest].concat(), value.to_vec())));
+        }
     }
     for (key, value) in found.iter().step_by(7) {
         assert_eq!(snapshot.get(table, key).unwrap().as_ref(), Some(value));
@@ -227,6 +235,37 @@ fn fill(tx: &mut Transaction, table: &Table, numbers: std::ops::Range<u32>) {
         tx.put(table, format!("{n:04}").as_bytes(), &[7; 40]).unwrap();
     }
     tx.spill().unwrap();
+}
+
+/// Runs of a transaction and attached ones lend their pages, and are run over in both directions.
+#[test]
+fn runs_above_the_lowest_are_not_walked_through() {
+    let store = open(&(Arc::new(MemDir::new()) as Arc<dyn Dir>), 1 << 20);
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    for part in 0..3 {
+        fill(&mut tx, &table, part * 1000..part * 1000 + 1000);
+    }
+    for forward in [true, false] {
+        let mut cursor = tx.cursor(&table, Span::all()).unwrap();
+        let (mut steps, mut shown) = (0, 0);
+        while if forward { cursor.advance() } else { cursor.retreat() }.unwrap() {
+            let (most, each) = (usize::MAX, |_: &[u8], _: &[u8], value: &[u8]| assert_eq!(value, [7; 40]));
+            shown += if forward { cursor.run_on(most, each) } else { cursor.run_back(most, each) }.unwrap();
+            steps += 1;
+        }
+        assert!(steps + shown == 3000 && steps < 100, "forward {forward}: {steps} steps");
+    }
+    commit(&store, tx).unwrap();
+    assert!(store.stats().unwrap().attached_runs > 0);
+    let snapshot = store.snapshot().unwrap();
+    let mut cursor = snapshot.cursor(&table, Span::all()).unwrap();
+    let (mut steps, mut lent) = (0, 0);
+    while cursor.advance().unwrap() {
+        lent += cursor.lend_run(usize::MAX).unwrap().map_or(0, |run| run.left());
+        steps += 1;
+    }
+    assert!(steps + lent == 3000 && steps < 100, "{steps} steps");
 }
 
 #[test]

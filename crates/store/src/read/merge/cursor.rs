@@ -15,20 +15,20 @@
 //! 6. When a step ends inside the lower layer, that is asked how many more are certain to stay before the front, and
 //!    before the key where the caller will stop (a search each in its leaf, short if the answer is small). For these,
 //!    and for all if there is neither, no key is compared.
-//! 7. These steps can be taken by themselves ([`Merged::step_in_leaf`]), and many at a time ([`Merged::run_on`]): a
+//! 7. These steps can be taken by themselves ([`Merged::step_in_leaf`]), and many at a time ([`Merged::run`]): a
 //!    loop over the records of a leaf. The front moves many steps at a time, too, as long as it stays before all other
 //!    layers: the least of their keys is looked for once.
 //! 8. A walk over dead entries asks for a shortcut around them: [`super::shortcuts`].
 //!
 //! Both directions share one code, with the direction as a constant.
 
+mod runs;
 mod walk;
 
 use super::Layer;
 use super::shortcuts::{FIRST_ASK, Shortcuts};
 use base::keys::head8;
 use base::{Result, Value};
-use run::LeafRun;
 use std::cmp::Ordering;
 
 /// The greatest number of layers above the lower one: a bit each.
@@ -206,64 +206,6 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     #[inline]
     pub fn stepped(&self) -> Option<(&[u8], &[u8])> {
         self.lower.stepped()
-    }
-
-    /// Does what [`Layer::run_on`] does, forward, where [`Merged::step_in_leaf`] would move, and within an upper layer.
-    /// For `stop` see [`Merged::next`].
-    #[inline]
-    pub fn run_on(&mut self, most: u32, stop: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
-        match self.at {
-            At::Lower if self.forward && self.clear > 0 => {
-                let shown = self.lower.run_on(most.min(self.clear), each);
-                self.clear -= shown;
-                shown
-            }
-            At::Front { tied: false } if self.forward => self.run_front::<true>(most, stop, each),
-            _ => 0,
-        }
-    }
-
-    /// Does the same in the other direction, within an upper layer alone: the lower one moves back step by step.
-    #[inline]
-    pub fn run_back(&mut self, most: u32, stop: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
-        match self.at {
-            At::Front { tied: false } if !self.forward => self.run_front::<false>(most, stop, each),
-            _ => 0,
-        }
-    }
-
-    /// Moves the front within its layer, up to the first key of any other, and to `stop`.
-    #[inline(never)]
-    fn run_front<const FORWARD: bool>(
-        &mut self,
-        most: u32,
-        stop: Option<&[u8]>,
-        each: impl FnMut(&[u8], &[u8], &[u8]),
-    ) -> u32 {
-        let Some(front) = self.front else { return 0 };
-        if self.has_ranges || self.may_expire || !front.layers.is_power_of_two() {
-            return 0;
-        }
-        let (newer, from_front) = self.uppers.split_at_mut(front.layer);
-        let (layer, older) = from_front.split_first_mut().expect("the front is a layer");
-        let others = newer.iter().chain(&*older).filter_map(Layer::key);
-        let lower = if self.lower_on { self.lower.key() } else { None };
-        let limits = others.chain(lower).chain(stop);
-        let limit = if FORWARD { limits.min() } else { limits.max() };
-        // The layer's order and the front's head are those of a key before, until the front is passed. Nothing is
-        // compared with them earlier.
-        layer.run_before::<FORWARD>(limit, most, each)
-    }
-
-    /// Does what [`Layer::lend_run`] does, forward, where [`Merged::step_in_leaf`] would move.
-    #[inline]
-    pub fn lend_run(&mut self, most: u32) -> Option<LeafRun> {
-        if self.at != At::Lower || !self.forward || self.clear == 0 {
-            return None;
-        }
-        let run = self.lower.lend_run(most.min(self.clear))?;
-        self.clear -= run.left() as u32;
-        Some(run)
     }
 
     /// Returns the last key of which any layer has an entry, including a delete or a hidden one. It takes one seek in

@@ -4,7 +4,7 @@ use super::{Layer, RunLayer, Span};
 use base::slots::Reader;
 use base::{Result, Value};
 use pool::Pool;
-use run::{Delta, Ranges};
+use run::{Delta, LeafRun, Ranges};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,6 +55,19 @@ impl Layer for DeltaLayer<'_> {
     #[inline]
     fn key(&self) -> Option<&[u8]> {
         self.records.key()
+    }
+    #[inline]
+    fn run<const FORWARD: bool>(
+        &mut self,
+        limit: Option<&[u8]>,
+        most: u32,
+        each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> u32 {
+        self.records.run::<FORWARD>(limit, most, each)
+    }
+    #[inline]
+    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32) -> Option<LeafRun> {
+        self.records.lend_run(limit, most)
     }
 
     fn has_ranges(&self) -> bool {

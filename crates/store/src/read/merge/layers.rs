@@ -5,6 +5,7 @@ use super::{DeltaLayer, Layer, Span};
 use crate::uncommitted::write_set;
 use base::{CommitTs, Result, TableId, Value};
 use memtable::{Fragment, Memtable, Ranges};
+use run::LeafRun;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -127,7 +128,7 @@ impl Layer for Upper<'_> {
         }
     }
 
-    fn run_before<const FORWARD: bool>(
+    fn run<const FORWARD: bool>(
         &mut self,
         limit: Option<&[u8]>,
         most: u32,
@@ -137,7 +138,15 @@ impl Layer for Upper<'_> {
             Upper::Memtable(layer) => {
                 layer.cursor.run::<FORWARD>(limit, most, |key, value| each(&[], key, value))
             }
-            Upper::Own(_) | Upper::Delta(_) => 0,
+            Upper::Delta(layer) => layer.run::<FORWARD>(limit, most, each),
+            Upper::Own(_) => 0,
+        }
+    }
+
+    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32) -> Option<LeafRun> {
+        match self {
+            Upper::Delta(layer) => layer.lend_run(limit, most),
+            Upper::Own(_) | Upper::Memtable(_) => None,
         }
     }
 

@@ -76,17 +76,10 @@ pub trait Layer {
             _ => None,
         }
     }
-    /// Moves on over the entries after this one, `most` or fewer, as far as that is cheap (possibly none), and passes
-    /// them to `each`: the beginning of the key, its rest, and the value. It ends on the last one passed, and returns
-    /// their number.
-    fn run_on(&mut self, _most: u32, _each: impl FnMut(&[u8], &[u8], &[u8])) -> u32
-    where
-        Self: Sized,
-    {
-        0
-    }
-    /// Does what [`Layer::run_on`] does, `FORWARD` or back, over entries before `limit` in that direction.
-    fn run_before<const FORWARD: bool>(
+    /// Moves over the entries after this one, or before it, `most` or fewer and up to `limit` in that direction, as far
+    /// as that is cheap (possibly none), and passes them to `each`: the beginning of the key, its rest, and the
+    /// value. It ends on the last one passed, and returns their number.
+    fn run<const FORWARD: bool>(
         &mut self,
         _limit: Option<&[u8]>,
         _most: u32,
@@ -97,8 +90,8 @@ pub trait Layer {
     {
         0
     }
-    /// Moves on as [`Layer::run_on`] does, and lends the entries that it moves over. `None`: it stays.
-    fn lend_run(&mut self, _most: u32) -> Option<LeafRun> {
+    /// Moves on as [`Layer::run`] does, and lends the entries that it moves over. `None`: it stays.
+    fn lend_run(&mut self, _limit: Option<&[u8]>, _most: u32) -> Option<LeafRun> {
         None
     }
     /// Returns whether [`Layer::covering`] can ever return a tombstone: asked once per cursor.

@@ -64,12 +64,19 @@ impl Layer for RunLayer<'_> {
         self.cursor.stepped()
     }
     #[inline]
-    fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+    fn run<const FORWARD: bool>(
+        &mut self,
+        limit: Option<&[u8]>,
+        most: u32,
+        each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> u32 {
+        let most = limit.map_or(most, |limit| self.cursor.steps_before(limit, FORWARD, most));
         // A leaf has fewer than 2^16 records.
-        self.cursor.run_on(most as usize, each) as u32
+        self.cursor.run::<FORWARD>(most as usize, each) as u32
     }
     #[inline]
-    fn lend_run(&mut self, most: u32) -> Option<LeafRun> {
+    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32) -> Option<LeafRun> {
+        let most = limit.map_or(most, |limit| self.cursor.steps_before(limit, true, most));
         self.cursor.lend_run(most as usize)
     }
 }

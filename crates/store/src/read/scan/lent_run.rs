@@ -54,7 +54,7 @@ impl Cursor<'_> {
         }
         self.snapshot.check_held()?;
         let Some(kept) = self.snapshot.store().pool.keep_page() else { return Ok(None) };
-        let Some(run) = self.merged.lend_run(u32::try_from(most).unwrap_or(u32::MAX)) else {
+        let Some(run) = self.merged.lend_run(u32::try_from(most).unwrap_or(u32::MAX), self.span.end()) else {
             return Ok(None);
         };
         self.steps.taken += run.left() as u64;
