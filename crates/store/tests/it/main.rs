@@ -16,6 +16,7 @@ mod ownership;
 mod recovery_budget;
 mod salvage;
 mod spill;
+mod seed;
 mod sync_commits;
 mod ttl;
 mod ttl_by_key;

@@ -1,5 +1,6 @@
 //! The merged cursor over random layers, against one `BTreeMap`, under random seeks and turns.
 
+use crate::seed::Seed;
 use base::env::Random;
 use base::{CommitTs, Error, Result, TableId, Value};
 use memtable::Memtable;
@@ -336,17 +337,6 @@ fn most_records_of_a_memtable_are_run_over() {
         }
         assert!(keys.into_iter().eq((10..980).map(key)), "forward {forward}");
         assert!(steps < 980 / 20, "forward {forward}: {steps} steps");
-    }
-}
-
-/// Prints a seed if the test fails, also where the functions that it calls do not know the seed.
-struct Seed(u64);
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            println!("seed {}", self.0);
-        }
     }
 }
 

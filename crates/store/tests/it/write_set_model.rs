@@ -1,5 +1,6 @@
 //! The write set against a naive map that keeps every state a savepoint may go back to.
 
+use crate::seed::Seed;
 use base::env::Random;
 use base::op::Op;
 use base::{TableId, Value};
@@ -183,6 +184,7 @@ impl Pair {
 }
 
 fn play(seed: u64, steps: u64) {
+    let _shown = Seed(seed);
     let mut random = Random::seeded(seed);
     let mut pair =
         Pair { real: WriteSet::new(), model: Model::default(), savepoints: Vec::new(), read: Vec::new() };
