@@ -190,6 +190,13 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Returns the length of the longest key of a range of entries of a leaf; 0 if the range is empty. It touches no
+    /// cell.
+    pub fn longest_key(self, entries: Range<usize>) -> usize {
+        let suffixes = self.slots()[entries].iter().map(|slot| Slot::decode(*slot).suffix_len());
+        suffixes.max().map_or(0, |suffix| self.prefix().len() + suffix)
+    }
+
     /// Finds the parts of entry `i` of a leaf, which is most of the work of reading it.
     #[inline]
     pub fn parts(self, i: usize) -> Parts {

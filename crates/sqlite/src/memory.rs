@@ -26,6 +26,8 @@ pub(crate) struct Memory {
     pub sought_rest: Vec<u8>,
     /// How the last stored key began, if it was cut.
     pub group: Vec<u8>,
+    /// A key from which on there is none, where the cursor has met one.
+    pub beyond: Vec<u8>,
 }
 
 impl Memory {
@@ -37,8 +39,8 @@ impl Memory {
 
     /// Returns how many bytes it has allocated, apart from the records of a batch that are not in one piece.
     fn bytes(&self) -> usize {
-        let Memory { rows, records, key, first_key, sought, sought_rest, group } = self;
-        let all = [&records.filling, key, first_key, sought, sought_rest, group];
+        let Memory { rows, records, key, first_key, sought, sought_rest, group, beyond } = self;
+        let all = [&records.filling, key, first_key, sought, sought_rest, group, beyond];
         all.map(Vec::capacity).iter().sum::<usize>() + rows.capacity() * size_of::<Row>()
     }
 
@@ -125,10 +127,10 @@ impl Records {
         self.runs.len()
     }
 
-    /// Takes the page that has more records of the batch, which were not shown yet.
+    /// Takes the page in which the batch ended, if `has` finds in it what is to be shown next.
     #[inline]
-    pub(crate) fn take_rest(&mut self) -> Option<LentRun> {
-        self.runs.pop_if(|last| last.left() > 0)
+    pub(crate) fn take_page(&mut self, has: impl FnOnce(&mut LentRun) -> bool) -> Option<LentRun> {
+        self.runs.pop_if(has)
     }
 
     /// Returns the record of a row.
@@ -171,8 +173,8 @@ impl Spare {
         memory.clear_batch();
         let bytes = memory.bytes();
         if self.kept.len() < MOST && self.bytes + bytes <= MOST_BYTES {
-            let Memory { key, first_key, sought, sought_rest, group, .. } = &mut *memory;
-            [key, first_key, sought, sought_rest, group].into_iter().for_each(Vec::clear);
+            let Memory { key, first_key, sought, sought_rest, group, beyond, .. } = &mut *memory;
+            [key, first_key, sought, sought_rest, group, beyond].into_iter().for_each(Vec::clear);
             self.bytes += bytes;
             self.kept.push((memory, bytes));
         }

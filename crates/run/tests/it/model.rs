@@ -132,14 +132,17 @@ fn run_over<const FORWARD: bool>(cursor: &mut Cursor, random: &mut Random) -> (V
 }
 
 /// The same in place, and in two parts, while the cursor is moved elsewhere. Values that are elsewhere are not lent.
+/// Then the records that are certain to follow, and a seek among all.
 fn lend_run(
     cursor: &mut Cursor,
     pool: &Pool,
     reader: &Reader,
+    model: &Model,
     random: &mut Random,
 ) -> Option<(Vec<u8>, Model)> {
     let key = cursor.entry().unwrap().0.to_vec();
-    let Some(mut run) = cursor.lend_run(random.below(40) as usize) else {
+    let (most, ahead) = (random.below(40) as usize, random.below(40) as usize);
+    let Some(mut run) = cursor.lend_run(most, most + ahead) else {
         assert_eq!(cursor.entry().unwrap().0, key);
         return None;
     };
@@ -147,15 +150,40 @@ fn lend_run(
     cursor.seek_first(pool, reader).unwrap();
     let mut shown = Model::new();
     for most in [random.below(20) as usize, usize::MAX] {
+        let before = shown.len();
+        let longest = run.longest_key(most);
         let bytes = run.bytes().as_ptr_range();
         let (prefix, records) = run.show(most);
         for (suffix, value, after) in records {
             assert_eq!(value.as_ptr_range().end.addr() + after, bytes.end.addr());
             shown.insert([prefix, suffix].concat(), value.to_vec());
         }
+        if shown.len() > before {
+            assert_eq!(shown.keys().skip(before).map(Vec::len).max(), Some(longest));
+        }
     }
     assert_eq!((shown.len(), run.left()), (count, 0));
     assert_eq!(shown.last_key_value().unwrap().0, &last);
+
+    let more = run.extend();
+    assert!(more <= ahead && more == run.left());
+    let all: Vec<_> = model.range(key.clone()..).map(|(key, _)| key).take(1 + count + more).collect();
+    for _ in 0..4 {
+        // A key that is there, one right after it, or any other.
+        let sought = match random.below(3) {
+            0 => model.keys().nth(random.below(model.len() as u64) as usize).unwrap().clone(),
+            1 => [&all[random.below(all.len() as u64) as usize][..], b"\0"].concat(),
+            _ => random.next_u64().to_be_bytes()[..random.below(9) as usize].to_vec(),
+        };
+        let at = all.partition_point(|key| **key < sought);
+        let is_known = at < all.len() && sought >= key;
+        assert_eq!(run.seek(&sought), is_known);
+        if is_known {
+            let (prefix, records) = run.show(usize::MAX);
+            let keys: Vec<_> = records.map(|(suffix, _, _)| [prefix, suffix].concat()).collect();
+            assert!(keys.iter().eq(all[at..].iter().copied()));
+        }
+    }
     Some((key, shown))
 }
 
@@ -206,7 +234,7 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
             let (from, to) = (draw_key(keys, pool.page_bytes(), random), key);
             let forward = from < to;
             if cursor.seek(pool, reader, &from).unwrap() {
-                if let Some((before, shown)) = lend_run(&mut cursor, pool, reader, random) {
+                if let Some((before, shown)) = lend_run(&mut cursor, pool, reader, model, random) {
                     let after = model.range::<[u8], _>((Bound::Excluded(&before[..]), Bound::Unbounded));
                     assert!(after.take(shown.len()).eq(&shown));
                     lent += shown.len();

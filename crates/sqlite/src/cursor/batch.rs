@@ -11,7 +11,7 @@ use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::memory::Memory;
 use crate::state::{Work, read};
 use crate::sys::{Row, counter, place};
-use pando::any::{AnyCursor, AnyDatabase};
+use pando::any::{AnyCursor, AnyDatabase, AnySnapshot};
 use pando::{LentRun, ReadTables, RecordCursor, Span, keys};
 use sqlite_format::key;
 use std::ops::Bound;
@@ -40,6 +40,20 @@ impl Most {
     }
 }
 
+/// Where in its span a batch begins: at the first key, at the last one, from which it goes back, or at a key.
+#[derive(Clone, Copy, Debug)]
+enum Start<'k> {
+    First,
+    Last,
+    Key(&'k [u8]),
+}
+
+impl Start<'_> {
+    fn end(is_backward: bool) -> Self {
+        if is_backward { Start::Last } else { Start::First }
+    }
+}
+
 /// What reading a batch found, beside its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Filled {
@@ -53,13 +67,19 @@ impl Cursor<'_> {
     pub(super) fn load(&mut self, from: From<'_>, is_backward: bool) -> Outcome<()> {
         self.tail.place = place::EOF;
         let (From::Key(key) | From::After(key)) = from else {
-            let filled = self.fill(Span::all(), is_backward)?;
+            let filled = self.fill(Span::all(), Start::end(is_backward))?;
             return self.arrange(filled, is_backward);
         };
         if key::is_cut(key.len()) {
             return self.load_from_long_key(from, key, is_backward);
         }
-        let filled = self.fill(beyond(from, key, is_backward), is_backward)?;
+        let filled = match (from, is_backward, &self.state.work) {
+            // The whole table is read from, so that a page which is lent is lent as a whole.
+            (From::Key(key), false, Work::Reading(AnySnapshot::Native(_))) => {
+                self.fill(Span::all(), Start::Key(key))?
+            }
+            _ => self.fill(beyond(from, key, is_backward), Start::end(is_backward))?,
+        };
         self.arrange(filled, is_backward)
     }
 
@@ -70,7 +90,7 @@ impl Cursor<'_> {
             return self.load(From::Key(key), false);
         }
         self.tail.place = place::EOF;
-        let filled = self.fill(Span::prefix(key), false)?;
+        let filled = self.fill(Span::prefix(key), Start::First)?;
         // Others can come after them.
         self.arrange(Filled { is_at_end: false, ..filled }, false)
     }
@@ -91,7 +111,7 @@ impl Cursor<'_> {
             (true, Some(end)) => Span::from(..&end[..]),
             (true, None) => Span::all(),
         };
-        let mut filled = self.fill(span, is_backward)?;
+        let mut filled = self.fill(span, Start::end(is_backward))?;
         self.own.sort(is_backward, |found| match (from, is_backward) {
             (From::After(_), _) => found > key,
             (_, false) => found >= key,
@@ -107,14 +127,14 @@ impl Cursor<'_> {
                     return Ok(());
                 }
             };
-            filled = self.fill(after_group, is_backward)?;
+            filled = self.fill(after_group, Start::end(is_backward))?;
             return self.arrange(filled, is_backward);
         }
         self.show(is_backward, filled.is_at_end);
         Ok(())
     }
 
-    fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
+    fn fill(&mut self, span: Span, start: Start<'_>) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
         let most = Most::of(&state.db, own.wanted);
         own.forget_batch();
@@ -122,47 +142,56 @@ impl Cursor<'_> {
         own.memory.rows.reserve(most.rows);
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
             let mut cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
-            return fill_from(own, &mut cursor, most, Reads { is_backward, may_lend_ahead: false });
+            return fill_from(own, &mut cursor, most, start);
         }
-        let reads = Reads { is_backward, may_lend_ahead: matches!(state.work, Work::Reading(_)) };
         read!(state, reader => {
             let mut cursor = reader.cursor(&own.tree.table, span)?;
-            fill_from(own, &mut cursor, most, reads)
+            fill_from(own, &mut cursor, most, start)
         })
     }
 
-    /// Shows the next rows of the page in which the batch ended, if it has more of the batch. Returns whether it has.
+    /// Shows the next rows of the page in which the batch ended, if it has some. Returns whether it has.
     pub(super) fn show_rest(&mut self) -> Outcome<bool> {
+        self.show_page(self.own.wanted, |page| page.extend() > 0)
+    }
+
+    /// Moves to the first entry from a key on, and shows `most`, if that is known to be in the page in which the batch
+    /// ended. Returns whether it is.
+    pub(super) fn seek_in_page(&mut self, key: &[u8], most: usize) -> Outcome<bool> {
+        if self.tail.stamp != self.own.tree.version.get() || key::is_cut(key.len()) {
+            return Ok(false);
+        }
+        self.show_page(most, |page| page.seek(key))
+    }
+
+    /// Shows rows of the page in which the batch ended, `most` at most, if `has` finds the first of them there. In a
+    /// transaction it would have to note them as read.
+    fn show_page(&mut self, most: usize, has: impl FnOnce(&mut LentRun) -> bool) -> Outcome<bool> {
         if !matches!(self.state.work, Work::Reading(_)) {
             return Ok(false);
         }
-        let Some(run) = self.own.memory.records.take_rest() else { return Ok(false) };
+        let is_index = self.own.shape.is_some();
+        // A group of long keys is read to its end.
+        let has_no_group = |page: &LentRun| !is_index || !key::is_cut(page.longest_key(most));
+        let page = self.own.memory.records.take_page(|page| has(page) && has_no_group(page));
+        let Some(page) = page else { return Ok(false) };
         self.tail.place = place::EOF;
         self.own.forget_batch();
-        let wanted = self.own.wanted;
         let mut batch = Batch::of(self.own);
-        batch.take(run, wanted);
+        batch.take(page, most);
         batch.check()?;
         self.show(false, false);
         Ok(true)
     }
 }
 
-/// How a batch is read.
-#[derive(Clone, Copy, Debug)]
-struct Reads {
-    is_backward: bool,
-    /// Whether a page may be lent as a whole, because what is read ahead is no conflict.
-    may_lend_ahead: bool,
-}
-
 /// Reads rows from a cursor of either kind, which is looked at once.
-fn fill_from(own: &mut Own, cursor: &mut AnyCursor<'_>, most: Most, reads: Reads) -> Outcome<Filled> {
+fn fill_from(own: &mut Own, cursor: &mut AnyCursor<'_>, most: Most, start: Start<'_>) -> Outcome<Filled> {
     match cursor {
-        AnyCursor::Native(cursor) => fill(own, cursor, most, reads),
+        AnyCursor::Native(cursor) => fill(own, cursor, most, start),
         AnyCursor::Remote(cursor) => {
             cursor.expect(most.rows, most.bytes);
-            fill(own, cursor, most, reads)
+            fill(own, cursor, most, start)
         }
     }
 }
@@ -201,11 +230,19 @@ impl Own {
 }
 
 /// Reads rows.
-fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, reads: Reads) -> Outcome<Filled> {
+fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, mut start: Start<'_>) -> Outcome<Filled> {
+    let is_backward = matches!(start, Start::Last);
     let mut batch = Batch::of(own);
     let mut is_at_end = false;
     loop {
-        let found = if reads.is_backward { cursor.prev()? } else { cursor.next()? };
+        let found = match start {
+            Start::Key(key) => {
+                start = Start::First;
+                cursor.seek(key)?
+            }
+            Start::First => cursor.next()?,
+            Start::Last => cursor.prev()?,
+        };
         let Some((key, value)) = found else {
             is_at_end = true;
             break;
@@ -213,9 +250,9 @@ fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, reads: Reads)
         length(value.len())?;
         batch.copy(key, &[], value);
         if batch.has_room(most) {
-            match reads.is_backward {
+            match is_backward {
                 true => batch.run_back(cursor, most)?,
-                false => batch.run_on(cursor, most, reads.may_lend_ahead)?,
+                false => batch.run_on(cursor, most)?,
             }
         }
         if !batch.has_room(most) {
@@ -223,7 +260,7 @@ fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, reads: Reads)
         }
     }
     if batch.has_cut_keys && !is_at_end && !batch.memory.group.is_empty() {
-        is_at_end = batch.end_group(cursor, reads.is_backward)?;
+        is_at_end = batch.end_group(cursor, is_backward)?;
     }
     batch.check()?;
     Ok(Filled { is_at_end, has_cut_keys: batch.has_cut_keys })
@@ -249,11 +286,9 @@ impl Batch<'_> {
     }
 
     /// Reads the rows after the cursor's that are in memory, in place where that is possible.
-    fn run_on(&mut self, cursor: &mut impl RecordCursor, most: Most, may_lend_ahead: bool) -> Outcome<()> {
+    fn run_on(&mut self, cursor: &mut impl RecordCursor, most: Most) -> Outcome<()> {
         let more = most.rows - self.memory.rows.len();
-        // A group of long keys in an index is read to its end, where the cursor has to be then.
-        let lent = cursor.lend_run(if may_lend_ahead && !self.is_index { usize::MAX } else { more })?;
-        if let Some(run) = lent {
+        if let Some(run) = cursor.lend_run(more)? {
             self.take(run, more);
             return Ok(());
         }

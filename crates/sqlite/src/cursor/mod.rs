@@ -20,8 +20,8 @@
 //! cursor that changes or deletes the row that it is on does the same to its batch, and goes on in it.
 //!
 //! Records that lie in pages stay there, and the batch keeps the pages ([`pando::LentRun`]); others are copied. Outside
-//! of a transaction, the rest of the last page belongs to the batch: the next rows are shown without a search. In a
-//! transaction they would count as read before they are asked for.
+//! of a transaction, the rest of the last page belongs to the batch: the next rows are shown without a search, and a
+//! seek of a key that is in the page goes there. In a transaction they would count as read before they are asked for.
 //!
 //! The keys of this module are whole; `batch` alone knows that long ones are stored in another way.
 
@@ -36,11 +36,14 @@ use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
 use crate::sys::{PandoCursor, Row, counter, place};
 use pando::ReadTables;
+use seek::Paging;
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
 
 /// The rows of the first batch after a seek, and of the first one of a scan from an end.
 const SEEK_ROWS: usize = 4;
+/// The rows that a seek in a page shows at first: mostly one is equal, and the next one is not.
+const EQUAL_ROWS: usize = 2;
 const SCAN_ROWS: usize = 32;
 /// The rows of the second batch after a seek, at least. Twice as many follow each time, so that at most about twice as
 /// many rows are read as are used.
@@ -76,6 +79,9 @@ pub(crate) struct Own {
     last_rowid: i64,
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
+    paging: Paging,
+    /// The version of the tree in which there is no key from `memory.beyond` on; 0 if that is not known.
+    beyond_stamp: u64,
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
@@ -102,6 +108,8 @@ impl Own {
             is_numbered,
             last_rowid,
             near_from,
+            paging: Paging::default(),
+            beyond_stamp: 0,
             is_first,
             first_rows,
             is_writing,

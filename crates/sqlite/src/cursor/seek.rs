@@ -1,6 +1,6 @@
 //! Seeks: to a rowid, or to the first fields of an index.
 
-use super::{Cursor, From, MOST_ROWS, NEAR, RANGE_ROWS, SEEK_ROWS};
+use super::{Cursor, EQUAL_ROWS, From, MOST_ROWS, NEAR, RANGE_ROWS, SEEK_ROWS};
 use crate::failure::Outcome;
 use crate::state::Work;
 use crate::sys::place;
@@ -18,6 +18,47 @@ pub(crate) struct Found {
     pub is_equal: bool,
 }
 
+/// Whether a seek of a rowid reads the page from there on, which costs as much as four look-ups of one row. It pays if
+/// almost all later ones are in that page, and is tried now and then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Paging {
+    /// How much better than needed the last seeks have found what they sought in the page of the one before.
+    credit: u32,
+    /// How many others have been since the last attempt, and how many there are between two attempts.
+    since: u32,
+    between: u32,
+}
+
+impl Paging {
+    const MOST_CREDIT: u32 = 32;
+    /// A seek that is not in the page costs as much as this many have saved.
+    const MISS: u32 = 6;
+    const LEAST_BETWEEN: u32 = 4;
+    const MOST_BETWEEN: u32 = 256;
+
+    fn note(&mut self, is_in_page: bool) {
+        if is_in_page {
+            self.credit = (self.credit + 1).min(Self::MOST_CREDIT);
+            self.between = Self::LEAST_BETWEEN;
+        } else {
+            self.credit = self.credit.saturating_sub(Self::MISS);
+            self.since += 1;
+        }
+    }
+
+    fn is_worth_it(&mut self) -> bool {
+        if self.credit > 0 {
+            return true;
+        }
+        let tries = self.since > self.between.max(Self::LEAST_BETWEEN);
+        if tries {
+            self.between = (2 * self.between).clamp(Self::LEAST_BETWEEN, Self::MOST_BETWEEN);
+            self.since = 0;
+        }
+        tries
+    }
+}
+
 impl Cursor<'_> {
     /// Moves to a rowid. Returns whether it exists. If not, the cursor is on the last entry before it.
     pub(crate) fn seek_rowid(&mut self, rowid: i64) -> Outcome<bool> {
@@ -32,11 +73,10 @@ impl Cursor<'_> {
             return Ok(found);
         }
         let key = key::of_rowid(rowid);
-        // A join often seeks one rowid after the other. In a transaction, what is read ahead could be a conflict.
         let is_near = (1..=NEAR).contains(&rowid.wrapping_sub(last));
-        let is_found = if is_near && matches!(self.state.work, Work::Reading(_)) {
-            self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
-            self.load(From::Key(&key), false)?;
+        let is_found = if self.is_beyond(&key) {
+            false
+        } else if self.seek_from_page(&key, is_near)? {
             self.own.near_from = Some(rowid);
             self.own.memory.rows.first().is_some_and(|row| row.rowid == rowid)
         } else {
@@ -47,6 +87,26 @@ impl Cursor<'_> {
             self.miss(&key);
         }
         Ok(is_found)
+    }
+
+    /// Moves to the first row from a rowid's key on, if it is in the page where the last seek ended, or if it is worth
+    /// reading the rows from there on: a join often seeks one rowid after the other, or rowids that are all in a page.
+    /// Returns whether it has moved.
+    fn seek_from_page(&mut self, key: &[u8], is_near: bool) -> Outcome<bool> {
+        // In a transaction, what is read ahead could be a conflict.
+        if !matches!(self.state.work, Work::Reading(AnySnapshot::Native(_))) {
+            return Ok(false);
+        }
+        let next = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
+        // A batch of a single row would not need its page.
+        self.own.wanted = if is_near { next } else { EQUAL_ROWS };
+        let is_in_page = self.seek_in_page(key, if is_near { next } else { 1 })?;
+        self.own.paging.note(is_in_page);
+        if !is_in_page && (is_near || self.own.paging.is_worth_it()) {
+            self.load_from(key)?;
+            return Ok(true);
+        }
+        Ok(is_in_page)
     }
 
     /// Moves to the first row from a rowid on, whose successors are read next. Returns whether it is that rowid's (0)
@@ -136,11 +196,15 @@ impl Cursor<'_> {
         if default < 0 {
             return self.seek_after(sought, is_equal_asked);
         }
-        // Without a transaction there are no conflicts, and the entry after those that are equal is mostly read next.
-        if default == 0 || is_equal_asked && matches!(self.state.work, Work::Open(_)) {
+        // In a transaction, an entry after those that are equal could be a conflict.
+        let is_open = matches!(self.state.work, Work::Open(_));
+        if is_open && (default == 0 || is_equal_asked) {
             self.load_prefix(sought)?;
-        } else {
-            self.load(From::Key(sought), false)?;
+        } else if self.is_beyond(sought) {
+            self.miss(sought);
+            return Ok(Found { result: -1, is_equal: false });
+        } else if !self.seek_in_page(sought, self.own.wanted.min(EQUAL_ROWS))? {
+            self.load_from(sought)?;
         }
         if self.tail.place != place::VALID {
             self.miss(sought);
@@ -149,6 +213,22 @@ impl Cursor<'_> {
         let is_equal = self.own.memory.first_key.starts_with(sought);
         let result = if is_equal { default } else { 1 };
         Ok(Found { result, is_equal })
+    }
+
+    /// Moves to the first entry from a key on, and notes if there is none.
+    fn load_from(&mut self, key: &[u8]) -> Outcome<()> {
+        self.load(From::Key(key), false)?;
+        if self.tail.place != place::VALID && matches!(self.state.work, Work::Reading(_)) {
+            self.own.memory.beyond.clear();
+            self.own.memory.beyond.extend_from_slice(key);
+            self.own.beyond_stamp = self.own.tree.version.get();
+        }
+        Ok(())
+    }
+
+    /// Returns whether a key is known to be after all entries: a join may seek many that are.
+    fn is_beyond(&self, key: &[u8]) -> bool {
+        self.own.beyond_stamp == self.own.tree.version.get() && *key >= self.own.memory.beyond[..]
     }
 
     /// Moves to a whole key of a `WITHOUT ROWID` table, and compares `own.sought_rest` with the other columns of the

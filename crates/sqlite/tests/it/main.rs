@@ -9,6 +9,7 @@ mod conflicts;
 mod cookies;
 mod counters;
 mod damage;
+mod joined;
 mod long_keys;
 mod in_place;
 mod modules;

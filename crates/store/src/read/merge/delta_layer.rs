@@ -66,8 +66,8 @@ impl Layer for DeltaLayer<'_> {
         self.records.run::<FORWARD>(limit, most, each)
     }
     #[inline]
-    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32) -> Option<LeafRun> {
-        self.records.lend_run(limit, most)
+    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32, certain: u32) -> Option<LeafRun> {
+        self.records.lend_run(limit, most, certain)
     }
 
     fn has_ranges(&self) -> bool {

@@ -143,9 +143,9 @@ impl Layer for Upper<'_> {
         }
     }
 
-    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32) -> Option<LeafRun> {
+    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32, certain: u32) -> Option<LeafRun> {
         match self {
-            Upper::Delta(layer) => layer.lend_run(limit, most),
+            Upper::Delta(layer) => layer.lend_run(limit, most, certain),
             Upper::Own(_) | Upper::Memtable(_) => None,
         }
     }

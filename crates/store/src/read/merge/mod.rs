@@ -90,8 +90,9 @@ pub trait Layer {
     {
         0
     }
-    /// Moves on as [`Layer::run`] does, and lends the entries that it moves over. `None`: it stays.
-    fn lend_run(&mut self, _limit: Option<&[u8]>, _most: u32) -> Option<LeafRun> {
+    /// Moves on as [`Layer::run`] does, and lends the entries that it moves over, and those that are certain to follow,
+    /// up to `limit`; `certain`, which is `most` or more, bounds all of them. `None`: it stays.
+    fn lend_run(&mut self, _limit: Option<&[u8]>, _most: u32, _certain: u32) -> Option<LeafRun> {
         None
     }
     /// Returns whether [`Layer::covering`] can ever return a tombstone: asked once per cursor.

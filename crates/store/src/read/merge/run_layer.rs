@@ -75,8 +75,8 @@ impl Layer for RunLayer<'_> {
         self.cursor.run::<FORWARD>(most as usize, each) as u32
     }
     #[inline]
-    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32) -> Option<LeafRun> {
-        let most = limit.map_or(most, |limit| self.cursor.steps_before(limit, true, most));
-        self.cursor.lend_run(most as usize)
+    fn lend_run(&mut self, limit: Option<&[u8]>, most: u32, certain: u32) -> Option<LeafRun> {
+        let certain = limit.map_or(certain, |limit| self.cursor.steps_before(limit, true, certain));
+        self.cursor.lend_run(most.min(certain) as usize, certain as usize)
     }
 }

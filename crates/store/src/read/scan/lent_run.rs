@@ -1,7 +1,7 @@
 //! Records that a cursor lends in place: many readers copy each record that a cursor shows, which costs as much as
 //! finding a short record.
 
-use super::{Cursor, Place};
+use super::{Cursor, Place, start_of};
 use base::Result;
 use base::budget::KeptPage;
 use page::InlineRecord;
@@ -38,6 +38,29 @@ impl LentRun {
     pub fn show(&mut self, most: usize) -> (&[u8], impl Iterator<Item = InlineRecord<'_>>) {
         self.run.show(most)
     }
+
+    /// Adds the records of the page that follow these and that the cursor would show next. Returns how many were not
+    /// shown yet. The cursor stays where it is. It adds none where reads are recorded: in a transaction that is
+    /// serializable, only what the cursor has moved over counts as read.
+    #[inline]
+    pub fn extend(&mut self) -> usize {
+        self.run.extend()
+    }
+
+    /// Goes to the first record at or after `key`, and does what [`LentRun::extend`] does. Returns whether the page
+    /// shows which one that is: one of these records, or the one that the cursor was on before; where reads are not
+    /// recorded and no newer records overlap the page, any of the page. If not, it stays. O(log records).
+    #[inline]
+    pub fn seek(&mut self, key: &[u8]) -> bool {
+        self.run.seek(key)
+    }
+
+    /// Returns the length of the longest key among the next records, `most` at most, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn longest_key(&self, most: usize) -> usize {
+        self.run.longest_key(most)
+    }
 }
 
 impl Cursor<'_> {
@@ -54,9 +77,11 @@ impl Cursor<'_> {
         }
         self.snapshot.check_held()?;
         let Some(kept) = self.snapshot.store().pool.keep_page() else { return Ok(None) };
-        let Some(run) = self.merged.lend_run(u32::try_from(most).unwrap_or(u32::MAX), self.span.end()) else {
-            return Ok(None);
-        };
+        let (most, ahead) = (u32::try_from(most).unwrap_or(u32::MAX), self.recorder.is_none());
+        let Some(run) = self.merged.lend_run(most, ahead, self.span.end()) else { return Ok(None) };
+        // What the cursor has passed is known as well, if there is nothing but this page's run.
+        let is_whole = ahead && self.merged.is_lower_alone() && start_of(&self.span).is_none();
+        let run = if is_whole { run.with_all_before() } else { run };
         self.steps.taken += run.left() as u64;
         self.large = None;
         self.track_forward(false);

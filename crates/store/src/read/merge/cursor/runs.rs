@@ -58,18 +58,26 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         Some((layer, if FORWARD { limits.min() } else { limits.max() }))
     }
 
-    /// Does what [`Layer::lend_run`] does, forward, where [`Merged::run`] would move. For `stop` see [`Merged::next`].
+    /// Returns whether every entry is the lower layer's.
+    pub fn is_lower_alone(&self) -> bool {
+        self.uppers.is_empty() && !self.may_expire
+    }
+
+    /// Does what [`Layer::lend_run`] does, forward, where [`Merged::run`] would move: `ahead` says whether it lends
+    /// what is certain to follow. For `stop` see [`Merged::next`].
     #[inline]
-    pub fn lend_run(&mut self, most: u32, stop: Option<&[u8]>) -> Option<LeafRun> {
+    pub fn lend_run(&mut self, most: u32, ahead: bool, stop: Option<&[u8]>) -> Option<LeafRun> {
+        let certain = if ahead { u32::MAX } else { most };
         match self.at {
             _ if !self.forward => None,
             At::Lower if self.clear > 0 => {
-                let run = self.lower.lend_run(None, most.min(self.clear))?;
+                let run = self.lower.lend_run(None, most.min(self.clear), certain.min(self.clear))?;
                 self.clear -= run.left() as u32;
                 Some(run)
             }
             At::Front { tied: false } => {
-                self.front_and_limit::<true>(stop).and_then(|(layer, limit)| layer.lend_run(limit, most))
+                let (layer, limit) = self.front_and_limit::<true>(stop)?;
+                layer.lend_run(limit, most, certain)
             }
             _ => None,
         }
