@@ -104,6 +104,9 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * Where an entry is put at the end of a tree, as when an index is built: SQLite reads the last entry, before each.
 /// * Where a range of rowids begins, whose rows are read next, and where the first column of a row is read, which asks
 ///   for the row once instead of twice.
+/// * Where the entry of a row that is changed is removed from an index: SQLite goes to it first, which would be a read
+///   of a page that nothing else may need. The program has all fields of the entry for that, also where the first ones
+///   are unique.
 /// * Where AUTOINCREMENT reads and writes its counters, which are in one table: transactions that raise different ones,
 ///   or the same, would conflict.
 /// * `VACUUM`: SQLite copies a file.
@@ -132,6 +135,22 @@ const CALLS: &[(&str, &str, &str)] = &[
         "pC->seekResult = -1;\n    if( sqlite3BtreeCursorIsValidNN(",
         "sqlite3BtreeCursorIsValidNN(",
         "pandoBtreeFindsEnd(",
+    ),
+    (
+        "r.aMem = &aMem[pOp->p2];\n  rc = sqlite3BtreeIndexMoveto(pCrsr, &r, &res);\n  \
+         if( rc ) goto abort_due_to_error;\n  if( res!=0 ){\n    rc = sqlite3VdbeFindIndexKey(",
+        "sqlite3BtreeIndexMoveto(pCrsr, &r,",
+        "pandoBtreeOldEntry(pCrsr, pOp->p4.pIdx, &r,",
+    ),
+    (
+        "sqlite3GenerateIndexKey(pParse, pIdx, iDataCur, 0, 1,\n        &iPartIdxLabel, pPrior, r1);",
+        "iDataCur, 0, 1,",
+        "iDataCur, 0, 0,",
+    ),
+    (
+        "pIdx->uniqNotNull ? pIdx->nKeyCol : pIdx->nColumn);\n    sqlite3ResolvePartIdxLabel(",
+        "pIdx->uniqNotNull ? pIdx->nKeyCol : pIdx->nColumn",
+        "pIdx->nColumn",
     ),
     (
         "rc = sqlite3BtreeTableMoveto(pC->uc.pCursor, (u64)iKey, 0, &res);\n    pC->movetoTarget",

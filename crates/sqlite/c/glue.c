@@ -127,6 +127,7 @@ extern int pando_bt_new_rowid(PandoCursor*, i64 iCounter);
 extern int pando_bt_seek_rowid(PandoCursor*, i64, int*);
 extern int pando_bt_seek_from(PandoCursor*, i64, int*);
 extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault, int isEq, int*, int*);
+extern int pando_bt_expect_entry(PandoCursor*, const void*, int nField, int *pIsThere);
 extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
 extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
 extern int pando_bt_delete(PandoCursor*);
@@ -930,6 +931,19 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
                          &isSeen);
   if( isSeen ) pKey->eqSeen = 1;
   return rc;
+}
+/*
+** Is called in place of BtreeIndexMoveto() where the entry of a row is removed from an index: the entry is there, and is
+** not read. If the index has an expression, SQLite may compute another value than it did for the entry, and looks for it.
+*/
+static int pandoBtreeOldEntry(BtCursor *pCur, const Index *pIdx, UnpackedRecord *pKey, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  int rc, isThere = 0;
+  if( c->eKind==0 || pIdx->bHasExpr ) return sqlite3BtreeIndexMoveto(pCur, pKey, pRes);
+  rc = pando_bt_expect_entry(c, pKey, pKey->nField, &isThere);
+  if( rc!=SQLITE_OK || !isThere ) return rc ? rc : sqlite3BtreeIndexMoveto(pCur, pKey, pRes);
+  *pRes = 0;
+  return SQLITE_OK;
 }
 
 /**************************************** Rows ***************************************/

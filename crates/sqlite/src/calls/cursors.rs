@@ -168,24 +168,51 @@ unsafe extern "C" fn pando_bt_seek_key(
     // SAFETY: as the caller promises.
     unsafe {
         on_cursor(tail, |cursor| {
-            cursor.own.memory.sought.clear();
-            cursor.own.memory.sought_rest.clear();
-            let own = &mut *cursor.own;
-            let mut is_whole = false;
-            if let Some(shape) = &own.shape {
-                is_whole = usize::try_from(fields).is_ok_and(|fields| shape.is_whole(fields));
-                for at in 0..fields {
-                    let (field, at) = (field(record, at)?, at as usize);
-                    let into =
-                        if shape.has(at) { &mut own.memory.sought } else { &mut own.memory.sought_rest };
-                    shape.push(into, at, &field);
-                }
-            }
+            let is_whole = set_sought(cursor.own, record, fields)?;
             let found = cursor.seek_key(is_whole, default, is_equal_asked != 0)?;
             (*result, *is_seen) = (found.result, c_int::from(found.is_equal));
             Ok(OK)
         })
     }
+}
+
+/// Moves to the entry with a whole key, which is taken to exist and is not read. Otherwise it stays, and `is_there` is
+/// not set.
+///
+/// # Safety
+/// Points 2 and 3 of the module; `record` has `fields` fields; `is_there` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_expect_entry(
+    tail: *mut PandoCursor,
+    record: *const UnpackedRecord,
+    fields: c_int,
+    is_there: *mut c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            let is_whole = set_sought(cursor.own, record, fields)?;
+            *is_there = c_int::from(is_whole && cursor.expect_sought()?);
+            Ok(OK)
+        })
+    }
+}
+
+/// Sets what is sought to the key of a record's first fields. Returns whether that is a whole key.
+///
+/// # Safety
+/// `record` has so many fields, and stays as it is meanwhile.
+unsafe fn set_sought(own: &mut Own, record: *const UnpackedRecord, fields: c_int) -> Outcome<bool> {
+    own.memory.sought.clear();
+    own.memory.sought_rest.clear();
+    let Some(shape) = &own.shape else { return Ok(false) };
+    for at in 0..fields {
+        // SAFETY: as the caller promises.
+        let (field, at) = (unsafe { field(record, at)? }, at as usize);
+        let into = if shape.has(at) { &mut own.memory.sought } else { &mut own.memory.sought_rest };
+        shape.push(into, at, &field);
+    }
+    Ok(usize::try_from(fields).is_ok_and(|fields| shape.is_whole(fields)))
 }
 
 /// Reads a field of a key that is sought.

@@ -2,6 +2,7 @@
 
 use super::{Cursor, EQUAL_ROWS, From, MOST_ROWS, NEAR, RANGE_ROWS, SEEK_ROWS};
 use crate::failure::Outcome;
+use crate::memory::Memory;
 use crate::state::Work;
 use crate::sys::place;
 use pando::any::AnySnapshot;
@@ -189,6 +190,20 @@ impl Cursor<'_> {
             self.miss(sought);
         }
         Ok(Found { result: if is_equal { 0 } else { -1 }, is_equal })
+    }
+
+    /// Moves to the entry with the key `own.sought`, which is not read. Returns `false`, and stays, if columns beyond
+    /// the key are sought.
+    pub(crate) fn expect_sought(&mut self) -> Outcome<bool> {
+        self.check_fault()?;
+        let is_key = self.own.memory.sought_rest.is_empty();
+        if is_key {
+            let Memory { key, sought, .. } = &mut *self.own.memory;
+            key.clear();
+            key.extend_from_slice(sought);
+            self.tail.place = place::SAVED;
+        }
+        Ok(is_key)
     }
 
     fn seek_prefix(&mut self, sought: &[u8], default: i32, is_equal_asked: bool) -> Outcome<Found> {

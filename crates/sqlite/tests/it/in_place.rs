@@ -389,3 +389,81 @@ fn each_statement_runs_by_the_definitions_of_its_moment() {
     pages.ours.execute("ROLLBACK").ok();
     assert_eq!((columns(&pages.ours), columns(&other)), (5, 5));
 }
+
+/// Returns how many keys were looked up, and how many ranges were read, while a statement ran.
+fn looks(pages: &InPages, sql: &str) -> u64 {
+    let all = || {
+        let stats = pages.db.table_stats().expect("it counts");
+        stats.iter().map(|table| table.gets + table.scans).sum::<u64>()
+    };
+    let before = all();
+    pages.execute(sql);
+    all() - before
+}
+
+/// The entry of a row that changes is removed from an index unread, unless the index has an expression.
+#[test]
+fn entries_are_removed_unread() {
+    let pages = InPages::new(SCHEMA);
+    pages.execute(
+        "CREATE INDEX t_b_c ON t(b DESC, c COLLATE NOCASE); CREATE INDEX t_expr ON t(b + 1);
+        CREATE TABLE e(a INTEGER PRIMARY KEY, b TEXT NOT NULL UNIQUE); INSERT INTO e SELECT a, a FROM t",
+    );
+    let rows = pages.query("SELECT a FROM t") as u64;
+    for (sql, most) in [
+        ("UPDATE t SET b = b + 1", rows),
+        ("UPDATE t SET b = b + 1, c = c || '.'", rows),
+        ("DELETE FROM t WHERE a > 3000", rows),
+        // New ones are looked for, because they have to be unique.
+        ("UPDATE e SET b = b || 'x' WHERE a % 3 > 0", rows * 2 / 3),
+        ("DELETE FROM e WHERE a % 3 > 0", 0),
+    ] {
+        let read = looks(&pages, sql);
+        // Beside them, the statement reads the rows that it changes, in batches of 64 at most.
+        assert!(read <= most + rows / 20, "{read} reads: {sql}");
+        pages.query("SELECT b, c FROM t ORDER BY b DESC, c COLLATE NOCASE, a");
+        pages.query("PRAGMA integrity_check");
+    }
+}
+
+/// Records that have equal keys can differ.
+#[test]
+fn an_entry_whose_key_stays_is_replaced() {
+    for merged in [true, false] {
+        let schema = "CREATE TABLE t(a INTEGER PRIMARY KEY, b, c TEXT COLLATE NOCASE, d AS (b * 2));
+            CREATE INDEX t_b ON t(b); CREATE INDEX t_c ON t(c); CREATE INDEX t_d ON t(d, c);
+            CREATE UNIQUE INDEX t_cb ON t(c, b);
+            CREATE TABLE e(a INTEGER PRIMARY KEY, b TEXT NOT NULL UNIQUE COLLATE NOCASE, c);
+            CREATE TABLE k(x TEXT COLLATE NOCASE PRIMARY KEY, y, z) WITHOUT ROWID; CREATE INDEX k_y ON k(y);
+            WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+                INSERT INTO t SELECT i, i, 'row ' || i FROM n;
+            INSERT INTO k SELECT c, b, a FROM t; INSERT INTO e SELECT a, c, b FROM t";
+        let pages = if merged { InPages::new(schema) } else { InPages::unmerged(schema) };
+        for sql in [
+            "UPDATE t SET c = upper(c) WHERE a % 2 = 0",
+            "UPDATE t SET b = b * 1.0 WHERE a % 3 = 0",
+            "UPDATE t SET b = b, c = c",
+            "UPDATE t SET c = iif(a % 5 = 0, lower(c), c), b = iif(a % 7 = 0, b + 500, b)",
+            "UPDATE OR REPLACE t SET c = 'ROW 7', b = 7 WHERE a BETWEEN 100 AND 110",
+            "INSERT INTO t(a, b, c) SELECT a, -b, upper(c) FROM t WHERE a < 50
+                ON CONFLICT(a) DO UPDATE SET c = excluded.c",
+            "UPDATE k SET x = upper(x), y = y * 1.0 WHERE z % 2 = 0",
+            "REPLACE INTO k SELECT lower(x), y, z FROM k WHERE z % 3 = 0",
+            "UPDATE e SET b = upper(b) WHERE a % 2 = 0",
+            "UPDATE e SET b = b || 'x', c = c + 1 WHERE a % 3 = 0",
+            "REPLACE INTO e SELECT a, lower(b), c FROM e WHERE a % 5 = 0",
+            "DELETE FROM e WHERE a % 7 = 0",
+            "DELETE FROM t WHERE a % 4 = 1",
+            "DELETE FROM k WHERE y % 4 = 1",
+        ] {
+            pages.execute(sql);
+            pages.query("SELECT b, typeof(b) FROM t INDEXED BY t_b WHERE b > -1000 ORDER BY b");
+            pages.query("SELECT c FROM t INDEXED BY t_c WHERE c > '' ORDER BY c, a");
+            pages.query("SELECT d, c FROM t INDEXED BY t_d WHERE d > -1000 ORDER BY d, c, a");
+            pages.query("SELECT c, b, typeof(b) FROM t INDEXED BY t_cb WHERE c > '' ORDER BY c, b");
+            pages.query("SELECT b FROM e ORDER BY b");
+            pages.query("SELECT y, typeof(y), x FROM k INDEXED BY k_y WHERE y > 0 ORDER BY y, x");
+            pages.query("PRAGMA integrity_check");
+        }
+    }
+}
