@@ -83,6 +83,17 @@ fn remove_range(
     model.retain(|key, _| key.as_slice() < start || end.as_ref().is_some_and(|end| key >= end));
 }
 
+/// Prints a seed if the test fails, also where the functions that it calls do not know the seed.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("seed {}", self.0);
+        }
+    }
+}
+
 fn many_sessions(keys: Keys, page_bytes: usize, seed: u64) {
     for seed in [seed, seed + 100, seed + 200] {
         sessions(keys, page_bytes, seed);
@@ -90,6 +101,7 @@ fn many_sessions(keys: Keys, page_bytes: usize, seed: u64) {
 }
 
 fn sessions(keys: Keys, page_bytes: usize, seed: u64) {
+    let _shown = Seed(seed);
     let random = &mut Random::seeded(seed);
     let mut bed = Bed::with_pool(page_bytes, 1 << 20);
     let (mut run, mut model) = (Run::EMPTY, Model::new());

@@ -80,3 +80,14 @@ impl Both {
 pub fn pick<'t>(random: &mut Random, of: &[&'t str]) -> &'t str {
     of[random.below(of.len() as u64) as usize]
 }
+
+/// Prints a seed if the test fails, also where the functions that it calls do not know the seed.
+pub struct Seed(pub u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("seed {}", self.0);
+        }
+    }
+}
