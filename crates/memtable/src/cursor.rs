@@ -68,6 +68,17 @@ impl<'m> Cursor<'m> {
         self.settle_forward();
     }
 
+    /// Returns whether no key begins with `prefix`, deleted ones and those after the timestamp included. O(log n).
+    pub(crate) fn lacks_prefix(mut self, prefix: &[u8]) -> bool {
+        self.start(prefix);
+        let Some(path) = &mut self.path else { return true };
+        if path.leaf().place >= path.leaf().permutation.len() && !path.next_leaf() {
+            return true;
+        }
+        let leaf = path.leaf();
+        !leaf.node().record(leaf.slot()).key().starts_with(prefix)
+    }
+
     /// Moves to the first key.
     pub fn seek_first(&mut self) {
         self.path = self.root().map(Path::first);

@@ -73,6 +73,20 @@ impl Memtable {
         Cursor::new(self.directory.find(table), at)
     }
 
+    /// Returns whether no key of `table` begins with `prefix`, whatever was written under it and when. O(log n).
+    ///
+    /// ```
+    /// # use base::{CommitTs, TableId};
+    /// let (memtable, mut writer) = pando_memtable::Memtable::new();
+    /// writer.put(TableId(16), b"apple", b"1", CommitTs(1));
+    /// assert!(memtable.lacks_prefix(TableId(16), b"b") && !memtable.lacks_prefix(TableId(16), b"app"));
+    /// ```
+    pub fn lacks_prefix(&self, table: TableId, prefix: &[u8]) -> bool {
+        self.directory
+            .find(table)
+            .is_none_or(|found| Cursor::new(Some(found), CommitTs::MAX).lacks_prefix(prefix))
+    }
+
     /// Returns the range deletes of `table` as of `at`. One load if there are none, else O(log n).
     #[inline]
     pub fn ranges(&self, table: TableId, at: CommitTs) -> Ranges<'_> {

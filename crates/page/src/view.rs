@@ -190,6 +190,15 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Returns whether the key of entry `i` of a leaf begins with `front`.
+    pub fn key_begins_with(self, i: usize, front: &[u8]) -> bool {
+        let prefix = self.prefix();
+        match front.get(..prefix.len()) {
+            None => prefix.starts_with(front),
+            Some(of_all) => of_all == prefix && self.record(i).0.starts_with(&front[prefix.len()..]),
+        }
+    }
+
     /// Returns the length of the longest key of a range of entries of a leaf; 0 if the range is empty. It touches no
     /// cell.
     pub fn longest_key(self, entries: Range<usize>) -> usize {

@@ -78,6 +78,30 @@ impl Run {
         Ok(index.map(|index| RecordPosition { leaf: ptr, index: index as u32 }))
     }
 
+    /// Returns whether no key begins with `prefix`, as far as the leaf shows that can have the first such key: `false`
+    /// may be wrong. Reads one page per level.
+    ///
+    /// Errors: as [`Run::get`].
+    pub fn lacks_prefix(&self, pool: &Pool, guard: &mut EpochGuard<'_>, prefix: &[u8]) -> Result<bool> {
+        let Some((mut ptr, level)) = self.top() else { return Ok(true) };
+        let (mut hint, mut is_last) = (Hint::default(), true);
+        for level in (1..=level).rev() {
+            let inner = pool.read_hinted(guard, ptr, hint)?;
+            expect_level(inner.page(), ptr, level)?;
+            let at;
+            (at, ptr, hint) = child_of(pool, &inner, prefix);
+            is_last &= at + 1 == inner.page().count();
+        }
+        let leaf = pool.read_hinted(guard, ptr, hint)?;
+        let page = leaf.page();
+        expect_leaf(page, ptr, self.deletes)?;
+        Ok(match page.search(prefix) {
+            Ok(_) => false,
+            Err(at) if at < page.count() => !page.key_begins_with(at, prefix),
+            Err(_) => is_last,
+        })
+    }
+
     /// Returns the record under `key`. Reads one page per level: at most [`Run::height`](Run) of them.
     ///
     /// Errors: those of reading a page, and [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if a page does not

@@ -81,6 +81,17 @@ impl AnyTransaction {
         }
     }
 
+    /// Does what [`Transaction::lacks_prefix`] does; of a remote store, it says nothing, and takes no round trip.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::lacks_prefix`].
+    pub fn lacks_prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<bool> {
+        match self {
+            AnyTransaction::Native(tx) => tx.lacks_prefix(table, prefix),
+            AnyTransaction::Remote(_) => Ok(false),
+        }
+    }
+
     /// Rolls the transaction back. It does the same as dropping it, but explicitly.
     pub fn abort(self) {}
 

@@ -359,6 +359,28 @@ impl Transaction {
         self.inner.require_unchanged(table, &span.into())
     }
 
+    /// Returns whether it is certain that no key of a table begins with `prefix`, including those that this transaction
+    /// wrote. This costs a fraction of a cursor, and is for a rule such as that a value of an index is unique: `false`
+    /// says nothing, and then a cursor must look. If it is certain, the keys with this prefix count as read.
+    ///
+    /// # Errors
+    /// `Missing` if the handle is stale; those of reading pages.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let names = db.ensure_table("names")?;
+    /// let mut tx = db.begin()?;
+    /// assert!(tx.lacks_prefix(&names, "ann/")?);
+    /// tx.put(&names, "ann/1", "")?;
+    /// assert!(!tx.lacks_prefix(&names, "ann/")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lacks_prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner.lacks_prefix(table, prefix.as_ref())
+    }
+
     /// Returns the isolation with which the transaction began.
     ///
     /// ```

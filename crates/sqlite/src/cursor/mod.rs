@@ -80,6 +80,8 @@ pub(crate) struct Own {
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
     paging: Paging,
+    /// Whether the last value that was sought was there.
+    has_met_equal: bool,
     /// The version of the tree in which there is no key from `memory.beyond` on; 0 if that is not known.
     beyond_stamp: u64,
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
@@ -109,6 +111,7 @@ impl Own {
             last_rowid,
             near_from,
             paging: Paging::default(),
+            has_met_equal: false,
             beyond_stamp: 0,
             is_first,
             first_rows,

@@ -4,7 +4,7 @@ use super::{Cursor, EQUAL_ROWS, From, MOST_ROWS, NEAR, RANGE_ROWS, SEEK_ROWS};
 use crate::failure::Outcome;
 use crate::memory::Memory;
 use crate::state::Work;
-use crate::sys::place;
+use crate::sys::{counter, place};
 use pando::any::AnySnapshot;
 use sqlite_format::key;
 use std::cmp::Ordering;
@@ -213,6 +213,10 @@ impl Cursor<'_> {
         }
         // In a transaction, an entry after those that are equal could be a conflict.
         let is_open = matches!(self.state.work, Work::Open(_));
+        if is_open && default == 0 && self.lacks(sought)? {
+            self.miss(sought);
+            return Ok(Found { result: -1, is_equal: false });
+        }
         if is_open && (default == 0 || is_equal_asked) {
             self.load_prefix(sought)?;
         } else if self.is_beyond(sought) {
@@ -221,13 +225,25 @@ impl Cursor<'_> {
         } else if !self.seek_in_page(sought, self.own.wanted.min(EQUAL_ROWS))? {
             self.load_from(sought)?;
         }
-        if self.tail.place != place::VALID {
+        let is_valid = self.tail.place == place::VALID;
+        let is_equal = is_valid && self.own.memory.first_key.starts_with(sought);
+        self.own.has_met_equal = is_equal;
+        if !is_valid {
             self.miss(sought);
-            return Ok(Found { result: -1, is_equal: false });
+            return Ok(Found { result: -1, is_equal });
         }
-        let is_equal = self.own.memory.first_key.starts_with(sought);
         let result = if is_equal { default } else { 1 };
         Ok(Found { result, is_equal })
+    }
+
+    /// Returns whether it is certain that no entry of an open transaction's begins with a key, where that is likely: a
+    /// value that has to be unique mostly is.
+    fn lacks(&self, key: &[u8]) -> Outcome<bool> {
+        let Work::Open(open) = &self.state.work else { return Ok(false) };
+        if key::is_cut(key.len()) || self.tail.counter == counter::OWN || self.own.has_met_equal {
+            return Ok(false);
+        }
+        Ok(open.transaction.lacks_prefix(&self.own.tree.table, key)?)
     }
 
     /// Moves to the first entry from a key on, and notes if there is none.

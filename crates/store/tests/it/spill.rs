@@ -142,6 +142,10 @@ fn check_reads(tx: &Transaction, table: &Table, model: &Model, random: &mut Rand
     let (start, end) = (key(random), key(random));
     assert_eq!(tx.get(table, &start).unwrap(), model.get(&start).cloned());
     assert_eq!(tx.contains(table, &end).unwrap(), model.contains_key(&end));
+    let prefix = &start[..1 + random.below(4) as usize];
+    let is_there = model.range(prefix.to_vec()..).next().is_some_and(|(key, _)| key.starts_with(prefix));
+    // Deleted keys count, so that it may say nothing.
+    assert!(!(is_there && tx.lacks_prefix(table, prefix).unwrap()), "{prefix:?}");
     if start < end {
         let expected: Vec<_> =
             model.range(start.clone()..end.clone()).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -607,4 +611,55 @@ fn writes_beside_one_read_key_are_not_read_with_it() {
     other.put(&table, &[b'c', 5], b"2").unwrap();
     commit(&store, other).unwrap();
     commit(&store, tx).unwrap();
+}
+
+/// A prefix without keys is found to be one wherever the keys beside it are, and counts as read.
+#[test]
+fn what_no_key_begins_with_is_known_and_read() {
+    let key = |n: u32| format!("{n:04}").into_bytes();
+    for place in ["own writes", "spilled", "attached", "memtable", "page"] {
+        let store = open(&(Arc::new(MemDir::new()) as Arc<dyn Dir>), 1 << 20);
+        let table = table(&store);
+        let mut tx = begin(&store, Isolation::Serializable);
+        (0..500).for_each(|n| tx.put(&table, &key(n * 2), b"value").unwrap());
+        match place {
+            "own writes" => {}
+            "spilled" | "attached" => tx.spill().unwrap(),
+            _ => {
+                commit(&store, tx).unwrap();
+                tx = begin(&store, Isolation::Serializable);
+            }
+        }
+        if place == "attached" || place == "page" {
+            commit(&store, tx).unwrap();
+            if place == "page" {
+                store.checkpoint().unwrap();
+            }
+            tx = begin(&store, Isolation::Serializable);
+        }
+        let mut known = 0;
+        for n in 0..1000 {
+            let lacks = tx.lacks_prefix(&table, &key(n)).unwrap();
+            assert!(n % 2 == 1 || !lacks, "{place}: {n} is there");
+            known += u32::from(lacks);
+        }
+        // Of one of these, the first key is also the first of a leaf.
+        for tens in 0..100 {
+            let prefix = format!("{tens:03}");
+            assert!(!tx.lacks_prefix(&table, prefix.as_bytes()).unwrap(), "{place}: {prefix} has five keys");
+        }
+        // All but those at the end of a leaf.
+        assert!(known > 450, "{place}: {known}");
+        for (prefix, lacks) in
+            [("", false), ("0", false), ("00", false), ("1", true), ("0998", false), ("09981", true)]
+        {
+            assert_eq!(tx.lacks_prefix(&table, prefix.as_bytes()).unwrap(), lacks, "{place}: {prefix}");
+        }
+
+        let mut other = begin(&store, Isolation::Serializable);
+        other.put(&table, &key(77), b"new").unwrap();
+        commit(&store, other).unwrap();
+        tx.put(&table, b"5", b"").unwrap();
+        assert_eq!(commit(&store, tx).unwrap_err().kind(), ErrorKind::Conflict, "{place}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::read::value_reader::ValueReader;
 use crate::read::value_ref::ValueRef;
 use crate::state::ttl::Expiry;
 use crate::uncommitted::large::Unpublished;
-use base::{Result, Span, TableId};
+use base::{Result, Span, TableId, keys};
 use page::Value;
 use run::PinnedRecord;
 use std::ops::Bound;
@@ -186,6 +186,35 @@ impl Transaction {
         let reads = self.is_serializable().then_some(&self.scratch().reads);
         let spills = self.spills.as_deref();
         Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, admitted, span)
+    }
+
+    /// Returns whether it is certain, after a look-up in each place where keys of the table can be, that none begins
+    /// with `prefix`, own writes included. Then such keys count as read. It costs a fraction of a cursor.
+    pub fn lacks_prefix(&self, table: &Table, prefix: &[u8]) -> Result<bool> {
+        let Admitted { id, .. } = self.admitted(table)?;
+        self.writes().sort(id);
+        let own = self.writes().cursor(id).and_then(|mut cursor| {
+            cursor.seek(prefix);
+            cursor.entry()
+        });
+        if own.is_some_and(|(key, _)| key.starts_with(prefix)) {
+            return Ok(false);
+        }
+        if let Some(spills) = &self.spills {
+            let (pool, mut guard) = (&self.store().pool, self.snapshot.reader().enter());
+            for spilled in spills.deltas(id) {
+                if !spilled.delta.records.lacks_prefix(pool, &mut guard, prefix)? {
+                    return Ok(false);
+                }
+            }
+        }
+        let lacks = self.snapshot.lacks_prefix(id, prefix)?;
+        if lacks && self.is_serializable() {
+            let (reads, end) = (&self.scratch().reads, keys::prefix_end(prefix));
+            let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            reads.close(reads.range(self.store(), id, prefix, high));
+        }
+        Ok(lacks)
     }
 
     /// Returns a cursor over the keys in `span`, including own writes, that makes nothing a part of the read set.
