@@ -14,9 +14,9 @@
 //! ```
 //! SQLite's interface for backups copies pages, of which there are none: `c/backup.c` goes through a temporary file.
 //!
-//! Reading order: the crate `sqlite-format` (bytes), `memory`, `counters`, `writers`, `state` (transactions and trees),
-//! `cursor` (moves and changes), `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's
-//! own tables call).
+//! Reading order: the crate `sqlite-format` (bytes), `paging`, `memory`, `counters`, `writers`, `state` (transactions
+//! and trees), `cursor` (moves and changes), `calls` (what C calls), `connection` (what a program calls), `ffi` (what a
+//! program's own tables call).
 #![deny(missing_docs)]
 
 mod calls;
@@ -28,6 +28,7 @@ mod failure;
 #[cfg(not(feature = "drop-in"))]
 pub mod ffi;
 mod files;
+mod paging;
 mod memory;
 mod registry;
 mod state;

@@ -1,5 +1,6 @@
 //! The memory of cursors, which is kept from one to the next.
 
+use crate::paging::Paging;
 use crate::sys::Row;
 use pando::LentRun;
 
@@ -35,6 +36,21 @@ impl Memory {
     pub(crate) fn clear_batch(&mut self) {
         self.rows.clear();
         self.records.clear();
+    }
+
+    /// Forgets everything.
+    fn forget(&mut self) {
+        self.clear_batch();
+        let Memory { key, first_key, sought, sought_rest, group, beyond, .. } = self;
+        [key, first_key, sought, sought_rest, group, beyond].into_iter().for_each(Vec::clear);
+    }
+
+    /// Forgets the batch, but not the page in which it ended.
+    fn leave_page(&mut self) {
+        self.rows.clear();
+        let page = self.records.take_page(|_| true);
+        self.records.clear();
+        self.records.runs.extend(page);
     }
 
     /// Returns how many bytes it has allocated, apart from the records of a batch that are not in one piece.
@@ -150,9 +166,29 @@ impl Records {
 /// The memory of cursors that were closed.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
-    /// Each with its bytes.
-    kept: Vec<(Box<Memory>, usize)>,
+    kept: Vec<Kept>,
     bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    memory: Box<Memory>,
+    bytes: usize,
+    /// What is still true of a tree, until the snapshot ends.
+    known: Option<Known>,
+}
+
+/// What a cursor knew of its tree when it was closed, beside the last page and `beyond` in its memory. A subquery that
+/// depends on the rows of a query opens its cursors for each of them.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// The root of the tree, and whether it is an index.
+    pub tree: (u32, bool),
+    /// The version of the tree that the page is of.
+    pub stamp: u64,
+    pub beyond_stamp: u64,
+    pub last_rowid: i64,
+    pub paging: Paging,
 }
 
 /// How many cursors' memory is kept, and how many bytes in all: 1,000 idle connections should need little, and a
@@ -161,22 +197,41 @@ const MOST: usize = 4;
 const MOST_BYTES: usize = 64 << 10;
 
 impl Spare {
-    /// Returns the memory of a closed cursor, or new memory.
-    pub(crate) fn take(&mut self) -> Box<Memory> {
-        let (memory, bytes) = self.kept.pop().unwrap_or_default();
+    /// Returns the memory of the last cursor on the same tree, with what that knew; or else memory of which nothing is
+    /// known, or new memory.
+    pub(crate) fn take(&mut self, tree: (u32, bool)) -> (Box<Memory>, Option<Known>) {
+        let is_same = |known: &Known| known.tree == tree;
+        let same = self.kept.iter().rposition(|kept| kept.known.as_ref().is_some_and(is_same));
+        let Some(at) = same.or_else(|| self.kept.iter().rposition(|kept| kept.known.is_none())) else {
+            return Default::default();
+        };
+        let Kept { memory, bytes, known } = self.kept.remove(at);
         self.bytes -= bytes;
-        memory
+        (memory, known)
     }
 
-    /// Keeps the memory of a cursor, unless all that is kept would then be more than [`MOST_BYTES`].
-    pub(crate) fn keep(&mut self, mut memory: Box<Memory>) {
-        memory.clear_batch();
+    /// Keeps the memory of a cursor in place of the oldest of [`MOST`], unless all that is kept would then be more than
+    /// [`MOST_BYTES`].
+    pub(crate) fn keep(&mut self, mut memory: Box<Memory>, known: Option<Known>) {
+        match &known {
+            Some(_) => memory.leave_page(),
+            None => memory.forget(),
+        }
         let bytes = memory.bytes();
-        if self.kept.len() < MOST && self.bytes + bytes <= MOST_BYTES {
-            let Memory { key, first_key, sought, sought_rest, group, beyond, .. } = &mut *memory;
-            [key, first_key, sought, sought_rest, group, beyond].into_iter().for_each(Vec::clear);
+        if self.kept.len() >= MOST {
+            self.bytes -= self.kept.remove(0).bytes;
+        }
+        if self.bytes + bytes <= MOST_BYTES {
             self.bytes += bytes;
-            self.kept.push((memory, bytes));
+            self.kept.push(Kept { memory, bytes, known });
+        }
+    }
+
+    /// Forgets what cursors knew, when the snapshot ends that it is of.
+    pub(crate) fn forget_known(&mut self) {
+        for kept in self.kept.iter_mut().filter(|kept| kept.known.is_some()) {
+            kept.memory.forget();
+            kept.known = None;
         }
     }
 }

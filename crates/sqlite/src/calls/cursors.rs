@@ -3,8 +3,9 @@
 use super::{on_cursor, on_state};
 use crate::cursor::Own;
 use crate::failure::{DONE, Failure, OK, Outcome};
-use crate::state::State;
+use crate::state::{State, Work};
 use crate::sys::{PandoCursor, PandoValue, UnpackedRecord, pando_bt_field, place};
+use pando::any::AnySnapshot;
 use sqlite_format::key::{Collation, Order};
 use sqlite_format::record::Field;
 use std::ffi::c_int;
@@ -42,7 +43,9 @@ unsafe extern "C" fn pando_bt_cursor(
             });
             (*tail).version = tree.version.as_ptr();
             (*tail).place = place::EOF;
-            (*tail).own.cast::<Own>().write(Own::new(state, tree, shape, inner.spare.take()));
+            let (memory, known) = inner.spare.take((root, shape.is_some()));
+            (*tail).stamp = known.as_ref().map_or(0, |known| known.stamp);
+            (*tail).own.cast::<Own>().write(Own::new(state, tree, shape, memory, known));
             inner.cursors.push(tail);
             Ok(())
         })
@@ -72,7 +75,10 @@ unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
         if let Some(at) = cursors.iter().position(|&cursor| cursor == tail) {
             cursors.swap_remove(at);
         }
-        (*own.state).spare.keep(own.memory);
+        let state = &mut *own.state;
+        let is_reading = matches!(state.work, Work::Reading(AnySnapshot::Native(_)));
+        let known = is_reading.then(|| own.known((*tail).stamp));
+        state.spare.keep(own.memory, known);
     }
 }
 

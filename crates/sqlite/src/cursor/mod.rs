@@ -32,11 +32,11 @@ mod seek;
 pub(crate) use change::count_some;
 
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
-use crate::memory::Memory;
+use crate::memory::{Known, Memory};
+use crate::paging::Paging;
 use crate::state::{State, Tree, Work, read};
 use crate::sys::{PandoCursor, Row, counter, place};
 use pando::ReadTables;
-use seek::Paging;
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
 
@@ -98,8 +98,9 @@ impl Own {
         tree: Rc<Tree>,
         shape: Option<Rc<Shape>>,
         memory: Box<Memory>,
+        known: Option<Known>,
     ) -> Own {
-        let (wanted, is_numbered, last_rowid, near_from) = (SEEK_ROWS, false, i64::MIN, None);
+        let (wanted, is_numbered, near_from) = (SEEK_ROWS, false, None);
         let (is_first, first_rows, is_writing, has_gap) = (false, SCAN_ROWS, false, false);
         Own {
             state,
@@ -108,15 +109,26 @@ impl Own {
             memory,
             wanted,
             is_numbered,
-            last_rowid,
+            last_rowid: known.as_ref().map_or(i64::MIN, |known| known.last_rowid),
             near_from,
-            paging: Paging::default(),
+            paging: known.as_ref().map_or(Paging::default(), |known| known.paging),
             has_met_equal: false,
-            beyond_stamp: 0,
+            beyond_stamp: known.map_or(0, |known| known.beyond_stamp),
             is_first,
             first_rows,
             is_writing,
             has_gap,
+        }
+    }
+
+    /// Returns what the next cursor on the tree may know, as long as the snapshot lasts. `stamp` is the batch's.
+    pub(crate) fn known(&self, stamp: u64) -> Known {
+        Known {
+            tree: (self.tree.root(), self.shape.is_some()),
+            stamp,
+            beyond_stamp: self.beyond_stamp,
+            last_rowid: self.last_rowid,
+            paging: self.paging,
         }
     }
 

@@ -19,47 +19,6 @@ pub(crate) struct Found {
     pub is_equal: bool,
 }
 
-/// Whether a seek of a rowid reads the page from there on, which costs as much as four look-ups of one row. It pays if
-/// almost all later ones are in that page, and is tried now and then.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Paging {
-    /// How much better than needed the last seeks have found what they sought in the page of the one before.
-    credit: u32,
-    /// How many others have been since the last attempt, and how many there are between two attempts.
-    since: u32,
-    between: u32,
-}
-
-impl Paging {
-    const MOST_CREDIT: u32 = 32;
-    /// A seek that is not in the page costs as much as this many have saved.
-    const MISS: u32 = 6;
-    const LEAST_BETWEEN: u32 = 4;
-    const MOST_BETWEEN: u32 = 256;
-
-    fn note(&mut self, is_in_page: bool) {
-        if is_in_page {
-            self.credit = (self.credit + 1).min(Self::MOST_CREDIT);
-            self.between = Self::LEAST_BETWEEN;
-        } else {
-            self.credit = self.credit.saturating_sub(Self::MISS);
-            self.since += 1;
-        }
-    }
-
-    fn is_worth_it(&mut self) -> bool {
-        if self.credit > 0 {
-            return true;
-        }
-        let tries = self.since > self.between.max(Self::LEAST_BETWEEN);
-        if tries {
-            self.between = (2 * self.between).clamp(Self::LEAST_BETWEEN, Self::MOST_BETWEEN);
-            self.since = 0;
-        }
-        tries
-    }
-}
-
 impl Cursor<'_> {
     /// Moves to a rowid. Returns whether it exists. If not, the cursor is on the last entry before it.
     pub(crate) fn seek_rowid(&mut self, rowid: i64) -> Outcome<bool> {
@@ -257,9 +216,11 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Returns whether a key is known to be after all entries: a join may seek many that are.
+    /// Returns whether a key is known to be after all entries: a join may seek many that are. In a transaction it would
+    /// have to be read.
     fn is_beyond(&self, key: &[u8]) -> bool {
-        self.own.beyond_stamp == self.own.tree.version.get() && *key >= self.own.memory.beyond[..]
+        let is_known = self.own.beyond_stamp == self.own.tree.version.get();
+        is_known && matches!(self.state.work, Work::Reading(_)) && *key >= self.own.memory.beyond[..]
     }
 
     /// Moves to a whole key of a `WITHOUT ROWID` table, and compares `own.sought_rest` with the other columns of the

@@ -61,6 +61,7 @@ impl State {
             return;
         }
         self.metas = None;
+        self.spare.forget_known();
         self.work = match stays.then(|| self.db.snapshot()) {
             None => Work::Idle,
             // A store gives no snapshot of the moment of a commit.

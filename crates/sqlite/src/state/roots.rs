@@ -50,6 +50,10 @@ impl Tree {
         self.version.set(self.version.get() + 1);
     }
 
+    pub(crate) fn root(&self) -> u32 {
+        self.root
+    }
+
     /// Returns the order of an index that has these orders and fields of its key: see [`Shape::new`].
     pub(crate) fn shape(
         &self,

@@ -160,3 +160,37 @@ fn a_join_goes_on_over_tables_that_change() {
         }
     }
 }
+
+/// What one statement has found in pages and beyond all rows is not taken to be so by the next one, when another
+/// connection has committed.
+#[test]
+fn what_cursors_knew_ends_with_their_snapshot() {
+    let both = Both::new(&mut Random::seeded(1));
+    // The first one that is sought is between others.
+    both.execute("UPDATE sought SET n = i + 30");
+    both.db.checkpoint().expect("it checkpoints");
+    let other = Connection::open(&both.db).expect("it opens");
+    let queries = [
+        "SELECT count(*) FROM sought WHERE NOT EXISTS (SELECT 1 FROM few WHERE a = n)",
+        "SELECT count(*) FROM sought WHERE NOT EXISTS (SELECT 1 FROM few WHERE b = 'row ' || n)",
+        "SELECT sum((SELECT count(*) FROM many WHERE b = n)) FROM sought",
+        "SELECT group_concat((SELECT max(a) FROM few WHERE a <= n)) FROM sought",
+    ];
+    for round in 0..4 {
+        for sql in queries {
+            // Of kept statements, too.
+            let ours = both.ours.prepare_kept(sql).map(|mut query| next(&mut query)).expect(sql);
+            let theirs = both.theirs.prepare(sql).map(|mut query| next(&mut query)).expect(sql);
+            assert_eq!(ours, theirs, "round {round}: {sql}");
+        }
+        let change = format!(
+            "INSERT OR IGNORE INTO few SELECT n, 'row ' || n FROM sought WHERE n % 4 = {round};
+             DELETE FROM many WHERE a % 7 = {round}; INSERT INTO many(b) VALUES ({}), (9000)",
+            round * 50
+        );
+        other.execute(&change).expect("it writes");
+        both.theirs.execute(&change).expect("it writes");
+        // All rows are in pages again, which are known as a whole.
+        both.db.checkpoint().expect("it checkpoints");
+    }
+}
