@@ -157,4 +157,7 @@ pub trait Link {
 
     /// How many rows a table has, and the sum of their ids.
     fn count(&mut self, table: Table) -> Outcome<(u64, i64)>;
+
+    /// Runs a statement to its end, in a transaction of its own. Answers the sum of the integers in its first column.
+    fn statement(&mut self, sql: &str) -> Outcome<i64>;
 }

@@ -177,4 +177,7 @@ impl Link for Handle {
         }
         Ok((count, sum))
     }
+    fn statement(&mut self, _sql: &str) -> Outcome<i64> {
+        Err(Failure::Unsupported("typed rows in Rust have no SQL"))
+    }
 }

@@ -103,4 +103,12 @@ impl Link for Handle {
         let row = rows.next()?.ok_or_else(|| Failure::Wrong("a count has no row".into()))?;
         Ok((integer(row.get(0))? as u64, integer(row.get(1))?))
     }
+    fn statement(&mut self, sql: &str) -> Outcome<i64> {
+        let mut statement = self.0.prepare(sql)?;
+        let (mut rows, mut sum) = (statement.query(&[])?, 0);
+        while let Some(row) = rows.next()? {
+            sum += integer(row.get(0))?;
+        }
+        Ok(sum)
+    }
 }

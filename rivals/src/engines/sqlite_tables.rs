@@ -80,4 +80,12 @@ impl Link for Handle {
         let sql = format!("SELECT count(*), sum(id) FROM {}", table.name());
         Ok(self.0.query_row(&sql, [], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))?)
     }
+    fn statement(&mut self, sql: &str) -> Outcome<i64> {
+        let mut statement = self.0.prepare(sql)?;
+        let (mut rows, mut sum) = (statement.query([])?, 0);
+        while let Some(row) = rows.next()? {
+            sum += row.get_ref(0)?.as_i64()?;
+        }
+        Ok(sum)
+    }
 }

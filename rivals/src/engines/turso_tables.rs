@@ -109,4 +109,12 @@ impl Link for Handle {
         })?;
         Ok(found)
     }
+    fn statement(&mut self, sql: &str) -> Outcome<i64> {
+        let mut sum = 0;
+        self.row_of(sql, &mut |row| {
+            sum += integer(&row.get_value(0)?)?;
+            Ok(())
+        })?;
+        Ok(sum)
+    }
 }

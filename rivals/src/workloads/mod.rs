@@ -7,6 +7,7 @@ mod larger;
 mod leaf;
 mod reads;
 mod single;
+mod sql_bulk;
 mod sql_read;
 mod sql_write;
 mod ycsb;
@@ -196,6 +197,14 @@ pub const ALL: &[Workload] = &[
         cache_bytes: None,
         beside_bytes: None,
         run: Work::Tables(sql_read::run),
+    },
+    Workload {
+        name: "sql-bulk",
+        about: "statements over 200,000 people with two indexes: scans, joins, changes of many rows",
+        durabilities: SYNC,
+        cache_bytes: None,
+        beside_bytes: None,
+        run: Work::Tables(sql_bulk::run),
     },
 ];
 
