@@ -103,6 +103,16 @@ pub trait RecordCursor: sealed::Sealed {
     ///     }
     /// }
     /// assert_eq!((sum, steps), (4950, 1));
+    ///
+    /// // The page of the records that are lent can have more, and is searched without another cursor.
+    /// let mut cursor = snapshot.cursor(&table, ..)?;
+    /// cursor.next()?;
+    /// let mut run = cursor.lend_run(1)?.expect("they lie in a page");
+    /// assert_eq!((run.left(), run.extend()), (1, 99));
+    /// assert!(run.seek(&[50]) && !run.seek(&[200]));
+    /// let (beginning, records) = run.show(2);
+    /// let keys: Vec<_> = records.map(|(rest, ..)| [beginning, rest].concat()).collect();
+    /// assert_eq!(keys, [[50], [51]]);
     /// # pando::Result::Ok(())
     /// ```
     fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>>;

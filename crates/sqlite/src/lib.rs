@@ -28,8 +28,8 @@ mod failure;
 #[cfg(not(feature = "drop-in"))]
 pub mod ffi;
 mod files;
-mod paging;
 mod memory;
+mod paging;
 mod registry;
 mod state;
 mod sys;

@@ -53,16 +53,17 @@ impl Cursor<'_> {
     /// reading the rows from there on: a join often seeks one rowid after the other, or rowids that are all in a page.
     /// Returns whether it has moved.
     fn seek_from_page(&mut self, key: &[u8], is_near: bool) -> Outcome<bool> {
-        // In a transaction, what is read ahead could be a conflict.
-        if !matches!(self.state.work, Work::Reading(AnySnapshot::Native(_))) {
-            return Ok(false);
-        }
+        let has_pages = match &self.state.work {
+            Work::Reading(snapshot) => matches!(snapshot, AnySnapshot::Native(_)),
+            // What is read ahead could be a conflict.
+            _ => return Ok(false),
+        };
         let next = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
         // A batch of a single row would not need its page.
         self.own.wanted = if is_near { next } else { EQUAL_ROWS };
         let is_in_page = self.seek_in_page(key, if is_near { next } else { 1 })?;
         self.own.paging.note(is_in_page);
-        if !is_in_page && (is_near || self.own.paging.is_worth_it()) {
+        if !is_in_page && (is_near || has_pages && self.own.paging.is_worth_it()) {
             self.load_from(key)?;
             return Ok(true);
         }
