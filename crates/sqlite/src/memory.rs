@@ -29,6 +29,7 @@ pub(crate) struct Memory {
     pub group: Vec<u8>,
     /// A key from which on there is none, where the cursor has met one.
     pub beyond: Vec<u8>,
+    pub known: Known,
 }
 
 impl Memory {
@@ -38,24 +39,16 @@ impl Memory {
         self.records.clear();
     }
 
-    /// Forgets everything.
-    fn forget(&mut self) {
-        self.clear_batch();
-        let Memory { key, first_key, sought, sought_rest, group, beyond, .. } = self;
-        [key, first_key, sought, sought_rest, group, beyond].into_iter().for_each(Vec::clear);
-    }
-
     /// Forgets the batch, but not the page in which it ended.
     fn leave_page(&mut self) {
-        self.rows.clear();
         let page = self.records.take_page(|_| true);
-        self.records.clear();
+        self.clear_batch();
         self.records.runs.extend(page);
     }
 
     /// Returns how many bytes it has allocated, apart from the records of a batch that are not in one piece.
     fn bytes(&self) -> usize {
-        let Memory { rows, records, key, first_key, sought, sought_rest, group, beyond } = self;
+        let Memory { rows, records, key, first_key, sought, sought_rest, group, beyond, .. } = self;
         let all = [&records.filling, key, first_key, sought, sought_rest, group, beyond];
         all.map(Vec::capacity).iter().sum::<usize>() + rows.capacity() * size_of::<Row>()
     }
@@ -166,29 +159,31 @@ impl Records {
 /// The memory of cursors that were closed.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
-    kept: Vec<Kept>,
+    /// Each with its bytes.
+    kept: Vec<(Box<Memory>, usize)>,
     bytes: usize,
 }
 
-#[derive(Debug)]
-struct Kept {
-    memory: Box<Memory>,
-    bytes: usize,
-    /// What is still true of a tree, until the snapshot ends.
-    known: Option<Known>,
-}
-
-/// What a cursor knew of its tree when it was closed, beside the last page and `beyond` in its memory. A subquery that
-/// depends on the rows of a query opens its cursors for each of them.
+/// What a cursor knows of its tree beside a page and `beyond`, and what the next one may know, until the snapshot ends:
+/// a subquery that depends on the rows of a query opens its cursors for each of them.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// The root of the tree, and whether it is an index.
-    pub tree: (u32, bool),
-    /// The version of the tree that the page is of.
+    /// The root of the tree, and whether it is an index, of a cursor that was closed.
+    tree: Option<(u32, bool)>,
+    /// The version of the tree that the page is of, of a cursor that was closed.
     pub stamp: u64,
+    /// The version of the tree in which there is no key from `beyond` on; 0 if that is not known.
     pub beyond_stamp: u64,
+    /// The rowid that was sought last.
     pub last_rowid: i64,
     pub paging: Paging,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        let (tree, stamp, beyond_stamp, paging) = (None, 0, 0, Paging::default());
+        Known { tree, stamp, beyond_stamp, last_rowid: i64::MIN, paging }
+    }
 }
 
 /// How many cursors' memory is kept, and how many bytes in all: 1,000 idle connections should need little, and a
@@ -199,39 +194,54 @@ const MOST_BYTES: usize = 64 << 10;
 impl Spare {
     /// Returns the memory of the last cursor on the same tree, with what that knew; or else memory of which nothing is
     /// known, or new memory.
-    pub(crate) fn take(&mut self, tree: (u32, bool)) -> (Box<Memory>, Option<Known>) {
-        let is_same = |known: &Known| known.tree == tree;
-        let same = self.kept.iter().rposition(|kept| kept.known.as_ref().is_some_and(is_same));
-        let Some(at) = same.or_else(|| self.kept.iter().rposition(|kept| kept.known.is_none())) else {
-            return Default::default();
-        };
-        let Kept { memory, bytes, known } = self.kept.remove(at);
+    pub(crate) fn take(&mut self, tree: (u32, bool)) -> Box<Memory> {
+        let mut found = None;
+        for (at, (memory, _)) in self.kept.iter().enumerate() {
+            match memory.known.tree {
+                None => found = Some(at),
+                Some(known) if known == tree => {
+                    found = Some(at);
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+        let Some(at) = found else { return Box::default() };
+        let (memory, bytes) = self.kept.swap_remove(at);
         self.bytes -= bytes;
-        (memory, known)
+        memory
     }
 
-    /// Keeps the memory of a cursor in place of the oldest of [`MOST`], unless all that is kept would then be more than
-    /// [`MOST_BYTES`].
-    pub(crate) fn keep(&mut self, mut memory: Box<Memory>, known: Option<Known>) {
-        match &known {
-            Some(_) => memory.leave_page(),
-            None => memory.forget(),
+    /// Keeps the memory of a cursor, in place of another's if there are [`MOST`], unless all that is kept would then be
+    /// more than [`MOST_BYTES`]. `of`: the tree of which it knows what stays true, and the batch's version of it.
+    pub(crate) fn keep(&mut self, mut memory: Box<Memory>, of: Option<((u32, bool), u64)>) {
+        match of {
+            Some((tree, stamp)) => {
+                (memory.known.tree, memory.known.stamp) = (Some(tree), stamp);
+                if memory.records.pages() > 0 { memory.leave_page() } else { memory.clear_batch() }
+            }
+            None => {
+                memory.known = Known::default();
+                memory.clear_batch();
+            }
         }
         let bytes = memory.bytes();
         if self.kept.len() >= MOST {
-            self.bytes -= self.kept.remove(0).bytes;
+            self.bytes -= self.kept.swap_remove(0).1;
         }
         if self.bytes + bytes <= MOST_BYTES {
             self.bytes += bytes;
-            self.kept.push(Kept { memory, bytes, known });
+            self.kept.push((memory, bytes));
         }
     }
 
     /// Forgets what cursors knew, when the snapshot ends that it is of.
     pub(crate) fn forget_known(&mut self) {
-        for kept in self.kept.iter_mut().filter(|kept| kept.known.is_some()) {
-            kept.memory.forget();
-            kept.known = None;
+        for (memory, _) in self.kept.iter_mut().filter(|(memory, _)| memory.known.tree.is_some()) {
+            memory.known = Known::default();
+            if memory.records.pages() > 0 {
+                memory.clear_batch();
+            }
         }
     }
 }

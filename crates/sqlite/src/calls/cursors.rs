@@ -43,9 +43,9 @@ unsafe extern "C" fn pando_bt_cursor(
             });
             (*tail).version = tree.version.as_ptr();
             (*tail).place = place::EOF;
-            let (memory, known) = inner.spare.take((root, shape.is_some()));
-            (*tail).stamp = known.as_ref().map_or(0, |known| known.stamp);
-            (*tail).own.cast::<Own>().write(Own::new(state, tree, shape, memory, known));
+            let memory = inner.spare.take((root, shape.is_some()));
+            (*tail).stamp = memory.known.stamp;
+            (*tail).own.cast::<Own>().write(Own::new(state, tree, shape, memory));
             inner.cursors.push(tail);
             Ok(())
         })
@@ -77,8 +77,8 @@ unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
         }
         let state = &mut *own.state;
         let is_reading = matches!(state.work, Work::Reading(AnySnapshot::Native(_)));
-        let known = is_reading.then(|| own.known((*tail).stamp));
-        state.spare.keep(own.memory, known);
+        let tree = (own.tree.root(), own.shape.is_some());
+        state.spare.keep(own.memory, is_reading.then_some((tree, (*tail).stamp)));
     }
 }
 

@@ -32,8 +32,7 @@ mod seek;
 pub(crate) use change::count_some;
 
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
-use crate::memory::{Known, Memory};
-use crate::paging::Paging;
+use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
 use crate::sys::{PandoCursor, Row, counter, place};
 use pando::ReadTables;
@@ -75,15 +74,10 @@ pub(crate) struct Own {
     wanted: usize,
     /// Whether the next row that is put has a rowid that was given for it.
     is_numbered: bool,
-    /// The rowid that was sought last.
-    last_rowid: i64,
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
-    paging: Paging,
     /// Whether the last value that was sought was there.
     has_met_equal: bool,
-    /// The version of the tree in which there is no key from `memory.beyond` on; 0 if that is not known.
-    beyond_stamp: u64,
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
@@ -98,7 +92,6 @@ impl Own {
         tree: Rc<Tree>,
         shape: Option<Rc<Shape>>,
         memory: Box<Memory>,
-        known: Option<Known>,
     ) -> Own {
         let (wanted, is_numbered, near_from) = (SEEK_ROWS, false, None);
         let (is_first, first_rows, is_writing, has_gap) = (false, SCAN_ROWS, false, false);
@@ -109,26 +102,12 @@ impl Own {
             memory,
             wanted,
             is_numbered,
-            last_rowid: known.as_ref().map_or(i64::MIN, |known| known.last_rowid),
             near_from,
-            paging: known.as_ref().map_or(Paging::default(), |known| known.paging),
             has_met_equal: false,
-            beyond_stamp: known.map_or(0, |known| known.beyond_stamp),
             is_first,
             first_rows,
             is_writing,
             has_gap,
-        }
-    }
-
-    /// Returns what the next cursor on the tree may know, as long as the snapshot lasts. `stamp` is the batch's.
-    pub(crate) fn known(&self, stamp: u64) -> Known {
-        Known {
-            tree: (self.tree.root(), self.shape.is_some()),
-            stamp,
-            beyond_stamp: self.beyond_stamp,
-            last_rowid: self.last_rowid,
-            paging: self.paging,
         }
     }
 

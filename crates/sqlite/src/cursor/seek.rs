@@ -26,9 +26,9 @@ impl Cursor<'_> {
         // What was sought last and was found in the batch by C is the row that the cursor is on.
         let last = match self.is_fresh() {
             true => self.own.memory.rows[self.tail.row as usize].rowid,
-            false => self.own.last_rowid,
+            false => self.own.memory.known.last_rowid,
         };
-        self.own.last_rowid = rowid;
+        self.own.memory.known.last_rowid = rowid;
         if let Some(found) = self.seek_in_batch(rowid) {
             return Ok(found);
         }
@@ -58,12 +58,16 @@ impl Cursor<'_> {
             // What is read ahead could be a conflict.
             _ => return Ok(false),
         };
+        // Mostly, the first look-up is the only one.
+        if self.tail.stamp == 0 && !is_near {
+            return Ok(false);
+        }
         let next = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
         // A batch of a single row would not need its page.
         self.own.wanted = if is_near { next } else { EQUAL_ROWS };
         let is_in_page = self.seek_in_page(key, if is_near { next } else { 1 })?;
-        self.own.paging.note(is_in_page);
-        if !is_in_page && (is_near || has_pages && self.own.paging.is_worth_it()) {
+        self.own.memory.known.paging.note(is_in_page);
+        if !is_in_page && (is_near || has_pages && self.own.memory.known.paging.is_worth_it()) {
             self.load_from(key)?;
             return Ok(true);
         }
@@ -78,7 +82,7 @@ impl Cursor<'_> {
         if !matches!(self.state.work, Work::Reading(AnySnapshot::Native(_))) {
             return self.seek_rowid(rowid).map(|is_found| if is_found { 0 } else { -1 });
         }
-        self.own.last_rowid = rowid;
+        self.own.memory.known.last_rowid = rowid;
         if self.seek_in_batch(rowid) == Some(true) {
             return Ok(0);
         }
@@ -212,7 +216,7 @@ impl Cursor<'_> {
         if self.tail.place != place::VALID && matches!(self.state.work, Work::Reading(_)) {
             self.own.memory.beyond.clear();
             self.own.memory.beyond.extend_from_slice(key);
-            self.own.beyond_stamp = self.own.tree.version.get();
+            self.own.memory.known.beyond_stamp = self.own.tree.version.get();
         }
         Ok(())
     }
@@ -220,7 +224,7 @@ impl Cursor<'_> {
     /// Returns whether a key is known to be after all entries: a join may seek many that are. In a transaction it would
     /// have to be read.
     fn is_beyond(&self, key: &[u8]) -> bool {
-        let is_known = self.own.beyond_stamp == self.own.tree.version.get();
+        let is_known = self.own.memory.known.beyond_stamp == self.own.tree.version.get();
         is_known && matches!(self.state.work, Work::Reading(_)) && *key >= self.own.memory.beyond[..]
     }
 
