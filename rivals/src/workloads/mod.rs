@@ -5,6 +5,7 @@ mod bulk;
 mod churn;
 mod larger;
 mod leaf;
+mod people;
 mod reads;
 mod single;
 mod sql_bulk;

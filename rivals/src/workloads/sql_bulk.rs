@@ -2,14 +2,13 @@
 //! right after one another, as a program runs them that imports and reshapes data. Rates are rows a second.
 
 use super::TableJob;
+use super::people::People;
 use crate::engine::{Outcome, ensure};
 use crate::measure::{Row, Stretch};
-use crate::records::permutation;
-use crate::tables::{Base, Cell, Link, Table};
+use crate::tables::{Base, Link};
 
 const NAME: &str = "sql-bulk";
 const TOWNS: u64 = 1000;
-const ROWS_A_TRANSACTION: usize = 1000;
 /// How often a query is asked; a change can be made once.
 const TIMES: u64 = 5;
 
@@ -97,38 +96,13 @@ const STATEMENTS: &[Measured] = &[
 ];
 
 pub(super) fn run(job: &TableJob<'_>, base: &dyn Base) -> Outcome<Vec<Row>> {
-    let people = job.scaled(200_000, 2000) / 1000 * 1000;
+    let people = People { count: job.scaled(200_000, 2000) / 1000 * 1000, towns: TOWNS };
     let mut link = base.connect()?;
-    load(&mut *link, people)?;
-    base.settle()?;
-    STATEMENTS.iter().map(|statement| measure(&mut *link, statement, people)).collect()
-}
-
-fn load(link: &mut dyn Link, people: u64) -> Outcome<()> {
-    link.create(Table::Towns)?;
-    link.create(Table::People)?;
+    People::create(&mut *link)?;
     link.statement("CREATE TABLE copy(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind INTEGER)")?;
-    let mut towns = 0..TOWNS;
-    link.insert(Table::Towns, true, &mut |row| {
-        row.clear();
-        let Some(id) = towns.next() else { return false };
-        row.extend([Cell::Int(id as i64), Cell::Text(format!("town {id}"))]);
-        true
-    })?;
-    for ids in permutation(people, 5).chunks(ROWS_A_TRANSACTION) {
-        let mut ids = ids.iter();
-        link.insert(Table::People, true, &mut |row| {
-            row.clear();
-            let Some(&id) = ids.next() else { return false };
-            // Of 7919 no multiple, so that names are unique.
-            let name = Cell::Text(format!("person {:08}", id * 7919 % people));
-            let numbers = [id % TOWNS, id % 97].map(|number| Cell::Int(number as i64));
-            row.extend([Cell::Int(id as i64), name]);
-            row.extend(numbers);
-            true
-        })?;
-    }
-    Ok(())
+    people.insert(&mut *link)?;
+    base.settle()?;
+    STATEMENTS.iter().map(|statement| measure(&mut *link, statement, people.count)).collect()
 }
 
 fn measure(link: &mut dyn Link, measured: &Measured, people: u64) -> Outcome<Row> {

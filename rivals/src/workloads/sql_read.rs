@@ -2,35 +2,17 @@
 //! towns, each query a transaction of its own over one connection. The plan of each must go by the key or the index.
 
 use super::TableJob;
+use super::people::People;
 use crate::engine::{Outcome, ensure};
 use crate::measure::{Row, Stretch};
-use crate::records::{Random, permutation};
+use crate::records::Random;
 use crate::tables::{Base, Cell, Link, Query, RANGE, Table};
 
 const NAME: &str = "sql-read";
 const PEOPLE_OF_A_TOWN: u64 = 100;
-const ROWS_A_TRANSACTION: u64 = 1000;
-
-/// Who a person is: all follows from the id.
-struct People(u64);
-
-impl People {
-    fn name(&self, id: u64) -> String {
-        format!("person {:08}", id.wrapping_mul(7919) % self.0)
-    }
-
-    fn town(&self, id: u64) -> u64 {
-        id % (self.0 / PEOPLE_OF_A_TOWN)
-    }
-
-    fn age(&self, id: u64) -> i64 {
-        (id % 97) as i64
-    }
-}
-
 pub(super) fn run(job: &TableJob<'_>, base: &dyn Base) -> Outcome<Vec<Row>> {
-    // Of 7919 no multiple, so that names are unique.
-    let people = People(job.scaled(1_000_000, 2000) / 1000 * 1000);
+    let count = job.scaled(1_000_000, 2000) / 1000 * 1000;
+    let people = People { count, towns: count / PEOPLE_OF_A_TOWN };
     let mut link = base.connect()?;
     let mut rows = vec![load(job, base, &mut *link, &people)?];
     for query in Query::ALL {
@@ -51,42 +33,24 @@ pub(super) fn run(job: &TableJob<'_>, base: &dyn Base) -> Outcome<Vec<Row>> {
 }
 
 fn load(job: &TableJob<'_>, base: &dyn Base, link: &mut dyn Link, people: &People) -> Outcome<Row> {
-    link.create(Table::Towns)?;
-    link.create(Table::People)?;
+    People::create(link)?;
     let stretch = Stretch::start();
-    let mut towns = 0..people.0 / PEOPLE_OF_A_TOWN;
-    link.insert(Table::Towns, true, &mut |row| {
-        row.clear();
-        let Some(id) = towns.next() else { return false };
-        row.extend([Cell::Int(id as i64), Cell::Text(format!("town {id}"))]);
-        true
-    })?;
-    let order = permutation(people.0, 5);
-    for ids in order.chunks(ROWS_A_TRANSACTION as usize) {
-        let mut ids = ids.iter();
-        link.insert(Table::People, true, &mut |row| {
-            row.clear();
-            let Some(&id) = ids.next() else { return false };
-            let (name, town) = (Cell::Text(people.name(id)), Cell::Int(people.town(id) as i64));
-            row.extend([Cell::Int(id as i64), name, town, Cell::Int(people.age(id))]);
-            true
-        })?;
-    }
+    people.insert(link)?;
     let seconds = stretch.seconds();
     base.settle()?;
-    let n = people.0 as i64;
+    let n = people.count as i64;
     let found = link.count(Table::People)?;
-    ensure(found == (people.0, n * (n - 1) / 2), || format!("{found:?} rows and ids instead of {n}"))?;
-    let mut row = stretch.row(NAME, "load, two indexes, random ids", 1, people.0, seconds);
+    ensure(found == (people.count, n * (n - 1) / 2), || format!("{found:?} rows and ids instead of {n}"))?;
+    let mut row = stretch.row(NAME, "load, two indexes, random ids", 1, people.count, seconds);
     row.settled_seconds = Some(stretch.seconds());
     // An id, a name of 15 bytes, a town and an age.
-    Ok(row.space(&job.config.dir, people.0 * 39))
+    Ok(row.space(&job.config.dir, people.count * 39))
 }
 
 /// Asks a query so many times at random, and checks the sum of all answers.
 fn measure(link: &mut dyn Link, people: &People, query: Query, times: u64) -> Outcome<Row> {
     let mut random = Random::seeded(17);
-    let n = people.0;
+    let n = people.count;
     let ids: Vec<u64> = (0..times)
         .map(|_| match query {
             Query::Range => random.below(n - RANGE as u64),
