@@ -847,8 +847,8 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
   return rc;
 }
 /*
-** Is called in place of BtreeCursorIsValidNN() where an entry is to be put at the end of a tree. The key of an entry
-** finds its place.
+** Is called in place of BtreeCursorIsValidNN() where an entry is to be put at the end of a tree. Ours are put by their
+** keys, wherever the cursor is.
 */
 static int pandoBtreeFindsEnd(BtCursor *pCur){
   return pandoTail(pCur)->eKind!=0 || stockBtreeCursorIsValidNN(pCur);
@@ -933,8 +933,8 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
   return rc;
 }
 /*
-** Is called in place of BtreeIndexMoveto() where the entry of a row is removed from an index: the entry is there, and is
-** not read. If the index has an expression, SQLite may compute another value than it did for the entry, and looks for it.
+** Is called in place of BtreeIndexMoveto() where the entry of a row is removed from an index: the entry is taken to be
+** there, and is not read. If the index has an expression, SQLite may compute another value than it did for the entry, and looks for it.
 */
 static int pandoBtreeOldEntry(BtCursor *pCur, const Index *pIdx, UnpackedRecord *pKey, int *pRes){
   PandoCursor *c = pandoTail(pCur);

@@ -427,6 +427,32 @@ fn entries_are_removed_unread() {
     }
 }
 
+/// Look-ups that end in the page where the one before ended, or beyond all rows, read nothing: in a join, and in a
+/// subquery for each row.
+#[test]
+fn look_ups_go_on_in_a_page() {
+    let pages = InPages::new(SCHEMA);
+    pages.execute(
+        "CREATE TABLE few(y INTEGER PRIMARY KEY, z TEXT UNIQUE);
+        INSERT INTO few SELECT DISTINCT b, 'few ' || b FROM t",
+    );
+    pages.db.checkpoint().expect("it checkpoints");
+    let rows = pages.query("SELECT a FROM t") as u64;
+    for sql in [
+        "SELECT t.a FROM t CROSS JOIN few ON y = t.b",
+        "SELECT t.a FROM t CROSS JOIN few ON z = 'few ' || t.b",
+        "SELECT t.a, u.a FROM t CROSS JOIN t AS u ON u.a = t.a",
+        "SELECT a, (SELECT z FROM few WHERE y = b) FROM t",
+        "SELECT a, (SELECT y FROM few WHERE z = 'few ' || b) FROM t",
+        "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM few WHERE y = a + 5000)",
+        "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM few WHERE z = 'more ' || (a + 10000))",
+    ] {
+        let read = looks(&pages, sql);
+        assert!(read < rows / 10, "{read} reads for {rows} look-ups: {sql}");
+        pages.query(sql);
+    }
+}
+
 /// Records that have equal keys can differ.
 #[test]
 fn an_entry_whose_key_stays_is_replaced() {
@@ -435,10 +461,14 @@ fn an_entry_whose_key_stays_is_replaced() {
             CREATE INDEX t_b ON t(b); CREATE INDEX t_c ON t(c); CREATE INDEX t_d ON t(d, c);
             CREATE UNIQUE INDEX t_cb ON t(c, b);
             CREATE TABLE e(a INTEGER PRIMARY KEY, b TEXT NOT NULL UNIQUE COLLATE NOCASE, c);
+            CREATE TABLE r(a INTEGER PRIMARY KEY, b REAL, c NUMERIC); CREATE INDEX r_b ON r(b DESC, c);
             CREATE TABLE k(x TEXT COLLATE NOCASE PRIMARY KEY, y, z) WITHOUT ROWID; CREATE INDEX k_y ON k(y);
             WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 300)
                 INSERT INTO t SELECT i, i, 'row ' || i FROM n;
-            INSERT INTO k SELECT c, b, a FROM t; INSERT INTO e SELECT a, c, b FROM t";
+            INSERT INTO k SELECT c, b, a FROM t; INSERT INTO e SELECT a, c, b FROM t;
+            INSERT INTO r SELECT a, CASE a % 4 WHEN 0 THEN a WHEN 1 THEN a / 3.0 WHEN 2 THEN 9007199254740993 + a
+                ELSE '1e' || a END,
+                CASE a % 3 WHEN 0 THEN a || '.0' WHEN 1 THEN x'00' || a ELSE 'r' || a END FROM t";
         let pages = if merged { InPages::new(schema) } else { InPages::unmerged(schema) };
         for sql in [
             "UPDATE t SET c = upper(c) WHERE a % 2 = 0",
@@ -450,6 +480,9 @@ fn an_entry_whose_key_stays_is_replaced() {
                 ON CONFLICT(a) DO UPDATE SET c = excluded.c",
             "UPDATE k SET x = upper(x), y = y * 1.0 WHERE z % 2 = 0",
             "REPLACE INTO k SELECT lower(x), y, z FROM k WHERE z % 3 = 0",
+            "UPDATE r SET b = b + 1, c = c || 'x' WHERE a % 2 = 0",
+            "UPDATE r SET b = CAST(b AS INTEGER) WHERE a % 3 > 0",
+            "DELETE FROM r WHERE a % 5 = 2",
             "UPDATE e SET b = upper(b) WHERE a % 2 = 0",
             "UPDATE e SET b = b || 'x', c = c + 1 WHERE a % 3 = 0",
             "REPLACE INTO e SELECT a, lower(b), c FROM e WHERE a % 5 = 0",
@@ -463,6 +496,7 @@ fn an_entry_whose_key_stays_is_replaced() {
             pages.query("SELECT d, c FROM t INDEXED BY t_d WHERE d > -1000 ORDER BY d, c, a");
             pages.query("SELECT c, b, typeof(b) FROM t INDEXED BY t_cb WHERE c > '' ORDER BY c, b");
             pages.query("SELECT b FROM e ORDER BY b");
+            pages.query("SELECT b, c, typeof(b), typeof(c) FROM r ORDER BY b DESC, c");
             pages.query("SELECT y, typeof(y), x FROM k INDEXED BY k_y WHERE y > 0 ORDER BY y, x");
             pages.query("PRAGMA integrity_check");
         }
