@@ -7,7 +7,7 @@
 
 use crate::append::check_length;
 use crate::handle::{Log, spare_of};
-use crate::stock::{Zeros, segment_bytes_for};
+use crate::stock::{Room, Zeros, segment_bytes_for};
 use base::Result;
 use base::sync::atomic::Ordering;
 use base::sync::{MutexGuard, lock};
@@ -106,7 +106,7 @@ impl Log {
     ///
     /// If segments have reached their greatest length, much is written. If that length is short, two are always kept
     /// ready, because a flush may take longer than filling one. If flushes have become frequent and the current segment
-    /// was made for few flushes, the log continues in a segment that makes flushes cheap.
+    /// was made for few flushes, the log continues in a short segment that makes flushes cheap.
     ///
     /// `pause` is called with the duration for which the disk should be left to others, as long as there is time for
     /// that. It returns whether it paused. If it did not, the rest is written in fewer and longer pieces until it does.
@@ -131,7 +131,7 @@ impl Log {
         drop(ended);
         self.write_behind();
         if is_flushed_dearly {
-            return self.go_on_written();
+            return self.go_on_written(&lock(&self.making));
         }
         if is_due { self.make(&lock(&self.making), 0, Which::Ahead, pause) } else { Ok(false) }
     }
@@ -167,12 +167,12 @@ impl Log {
     /// Does what [`prepare`](Log::prepare) does, or what `which` says.
     fn make(
         &self,
-        _making: &MutexGuard<'_, ()>,
+        making: &MutexGuard<'_, ()>,
         payload_bytes: usize,
         which: Which,
         pause: &dyn Fn(Duration) -> bool,
     ) -> Result<bool> {
-        let (draft, want_bytes) = {
+        let (draft, want_bytes, is_allocated) = {
             let appender = lock(&self.appender);
             let has_room = appender.next_has_room(payload_bytes) || appender.has_room(payload_bytes);
             let ahead = which == Which::Ahead;
@@ -194,12 +194,18 @@ impl Log {
                 }
                 Which::Ahead | Which::Expected | Which::Needed => of_at_least(grown / 2)..=of_at_least(most),
             };
-            (self.draft_after(&last), want_bytes)
+            (self.draft_after(&last), want_bytes, appender.segment.room == Room::Allocated)
         };
         let begun = {
             let flushes = self.flush.flushes.load(Ordering::SeqCst);
             let mut stock = lock(&self.stock);
             let room = stock.room_for(*want_bytes.end(), flushes, self.options.flush_worth_bytes);
+            if which == Which::Ahead && room == Room::Written && is_allocated {
+                // Flushes are frequent, and dear until the log leaves its segment. Zeros for one as long would take
+                // up to seconds, and each flush would wait for some of them.
+                drop(stock);
+                return self.go_on_written(making);
+            }
             stock.begin(draft, want_bytes, room)?
         };
         let ready = begun.finish(&|zeros| {

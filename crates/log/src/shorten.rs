@@ -5,7 +5,7 @@ use crate::ahead::EARLY_BYTES;
 use crate::handle::{Log, spare_of};
 use crate::stock::{Room, segment_bytes_for};
 use base::Result;
-use base::sync::lock;
+use base::sync::{MutexGuard, lock};
 
 impl Log {
     /// Moves to a segment of the first length, if the current one is longer. Once a checkpoint covers the earlier
@@ -43,10 +43,10 @@ impl Log {
 
     /// Moves to a segment that was overwritten, so that flushes are cheap again. The current one was allocated, and its
     /// file will not be reused. Returns whether it moved.
-    pub(crate) fn go_on_written(&self) -> Result<bool> {
+    ///
+    /// `_making` is the lock of `making`, held as above. Meanwhile appends may continue in a segment that is ready.
+    pub(crate) fn go_on_written(&self, _making: &MutexGuard<'_, ()>) -> Result<bool> {
         let bytes = segment_bytes_for(0, EARLY_BYTES.min(self.longest_segment_bytes()));
-        // Held to the end, as above. Meanwhile appends may continue in a segment that is ready.
-        let _making = lock(&self.making);
         let draft = self.draft_after(&lock(&self.appender).segment.header);
         let begun = lock(&self.stock).begin(draft, bytes..=bytes, Room::Written)?;
         let ready = begun.finish(&|_| false)?;
@@ -105,7 +105,7 @@ mod tests {
             log.append(&[1; 900]).unwrap();
         }
         assert!(room_bytes() > 0);
-        assert!(log.go_on_written().unwrap());
+        assert!(log.go_on_written(&lock(&log.making)).unwrap());
         assert_eq!(room_bytes(), 0);
         log.append(&[1; 900]).unwrap();
         assert!(room_bytes() > 0);

@@ -343,6 +343,37 @@ fn a_log_that_is_flushed_often_goes_on_where_that_is_cheap() {
     assert_eq!(found, payloads[payloads.len() - 4..]);
 }
 
+#[test]
+fn a_log_that_is_flushed_often_leaves_a_long_segment_before_the_next_one_is_full_of_zeros() {
+    const MIB: u64 = 1 << 20;
+    let disk = io::sim::SimDisk::new();
+    let options = Options { first_segment_bytes: 4096, max_segment_bytes: 64 * MIB, flush_worth_bytes: MIB };
+    let log = Log::create(disk.dir(), DATABASE, options).unwrap();
+    // A large record, behind which there is room in its segment; then many small ones.
+    assert!(log.expect(8 * MIB).unwrap());
+    let mut payloads = vec![payload(0, 5 << 20)];
+    log.append(&payloads[0]).unwrap();
+    let long = log.end().segment;
+    for n in 1..20 {
+        payloads.push(payload(n, 100));
+        log.sync(log.append(&payloads[n as usize]).unwrap()).unwrap();
+    }
+    assert_eq!(log.end().segment, long);
+    let calls = disk.calls(io::sim::CallKind::Write);
+    assert!(log.prepare_next().unwrap());
+    let short = log.end().segment;
+    let written = disk.calls(io::sim::CallKind::Write) - calls;
+    assert!(short > long && written < 2 * MIB / 4096, "{written} calls");
+    // From there on, the next segment is made while flushes are cheap.
+    payloads.push(payload(20, 100));
+    log.sync(log.append(&payloads[20]).unwrap()).unwrap();
+    log.prepare_next().unwrap();
+    assert_eq!(log.end().segment, short);
+    log.close().unwrap();
+    drop(log);
+    assert_eq!(scan(&disk.dir(), START).unwrap().0, payloads);
+}
+
 /// Segments that are allocated, but for the first.
 const ALLOCATED: Options = Options { flush_worth_bytes: 0, ..SMALL };
 
