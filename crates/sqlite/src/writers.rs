@@ -49,6 +49,8 @@ struct Inner {
     clock: u64,
     /// How many transactions are running.
     running: usize,
+    /// How many threads wait for a change. To wake none is a system call, too, and would be one for each commit.
+    waiting: usize,
     given: HashMap<u32, Given>,
 }
 
@@ -122,15 +124,29 @@ impl Writers {
         writers
     }
 
+    /// Changes what others may wait for, and wakes them.
+    fn change(&self, how: impl FnOnce(&mut Inner)) {
+        let waiting = {
+            let mut inner = lock(&self.inner);
+            how(&mut inner);
+            inner.waiting
+        };
+        if waiting > 0 {
+            self.changed.notify_all();
+        }
+    }
+
     /// Waits while `holds` returns true, at most for `time`.
     fn wait_while<'g>(
         &self,
-        inner: MutexGuard<'g, Inner>,
+        mut inner: MutexGuard<'g, Inner>,
         time: Duration,
         holds: impl Fn(&Inner) -> bool,
     ) -> Result<MutexGuard<'g, Inner>, Blocked> {
+        inner.waiting += 1;
         let waited = self.changed.wait_timeout_while(inner, time, |inner| holds(inner));
-        let (inner, end) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut inner, end) = waited.unwrap_or_else(PoisonError::into_inner);
+        inner.waiting -= 1;
         if end.timed_out() { Err(Blocked::ForNow) } else { Ok(inner) }
     }
 
@@ -194,8 +210,7 @@ pub(crate) struct Committing<'w>(&'w Writers);
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {
-        lock(&self.0.inner).committing -= 1;
-        self.0.changed.notify_all();
+        self.0.change(|inner| inner.committing -= 1);
     }
 }
 
@@ -219,8 +234,7 @@ impl Excluding {
     /// Makes a brief turn exclusive, so that nobody waits for it without a busy handler.
     pub(crate) fn lengthen(&mut self) {
         if std::mem::take(&mut self.is_brief) {
-            lock(&self.writers.inner).turn = Some(Turn::Exclusive);
-            self.writers.changed.notify_all();
+            self.writers.change(|inner| inner.turn = Some(Turn::Exclusive));
         }
     }
 }
@@ -229,8 +243,7 @@ impl Drop for Excluding {
     fn drop(&mut self) {
         // The gate opens first: a writer that finds the turn free must not find the gate held.
         self.hold = None;
-        lock(&self.writers.inner).turn = None;
-        self.writers.changed.notify_all();
+        self.writers.change(|inner| inner.turn = None);
     }
 }
 

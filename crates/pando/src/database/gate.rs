@@ -9,10 +9,17 @@ use std::thread::{self, ThreadId};
 /// thread, and its commits do not come by here.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    holder: Mutex<Option<Holder>>,
+    state: Mutex<State>,
     opened: Condvar,
     /// A copy of whether there is a holder, which commits read without the lock.
     is_held: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    holder: Option<Holder>,
+    /// How many threads wait until it is open. To wake none is a system call, too.
+    waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,39 +37,54 @@ impl Gate {
     /// Takes the gate, and waits for it. Returns `None` if a caller further out in this thread has it already.
     pub fn hold(&self) -> Option<Held<'_>> {
         let this = Holder::Thread(thread::current().id());
-        let mut holder = lock(&self.holder);
-        if *holder == Some(this) {
+        let mut state = lock(&self.state);
+        if state.holder == Some(this) {
             return None;
         }
-        while holder.is_some() {
-            holder = wait(&self.opened, holder);
-        }
-        self.close_for(&mut holder, this);
+        state = self.wait_while(state, |holder| holder.is_some());
+        self.close_for(&mut state, this);
         Some(Held { gate: self })
     }
 
     /// Takes the gate for a handle, if nobody has it. [`Gate::open`] ends that.
     pub fn try_hold(&self) -> bool {
-        let mut holder = lock(&self.holder);
-        if holder.is_some() {
+        let mut state = lock(&self.state);
+        if state.holder.is_some() {
             return false;
         }
-        self.close_for(&mut holder, Holder::Handle);
+        self.close_for(&mut state, Holder::Handle);
         true
     }
 
-    fn close_for(&self, holder: &mut MutexGuard<'_, Option<Holder>>, by: Holder) {
-        **holder = Some(by);
+    fn close_for(&self, state: &mut State, by: Holder) {
+        state.holder = Some(by);
         self.is_held.store(true, Ordering::SeqCst);
+    }
+
+    fn wait_while<'g>(
+        &self,
+        mut state: MutexGuard<'g, State>,
+        holds: impl Fn(Option<Holder>) -> bool,
+    ) -> MutexGuard<'g, State> {
+        state.waiting += 1;
+        while holds(state.holder) {
+            state = wait(&self.opened, state);
+        }
+        state.waiting -= 1;
+        state
     }
 
     /// Opens the gate, which the caller holds.
     pub fn open(&self) {
-        let mut holder = lock(&self.holder);
-        *holder = None;
-        self.is_held.store(false, Ordering::SeqCst);
-        drop(holder);
-        self.opened.notify_all();
+        let waiting = {
+            let mut state = lock(&self.state);
+            state.holder = None;
+            self.is_held.store(false, Ordering::SeqCst);
+            state.waiting
+        };
+        if waiting > 0 {
+            self.opened.notify_all();
+        }
     }
 
     /// Returns whether commits are held back.
@@ -80,10 +102,7 @@ impl Gate {
     #[cold]
     fn wait_until_open(&self) {
         let this = Holder::Thread(thread::current().id());
-        let mut holder = lock(&self.holder);
-        while holder.is_some_and(|holder| holder != this) {
-            holder = wait(&self.opened, holder);
-        }
+        drop(self.wait_while(lock(&self.state), |holder| holder.is_some_and(|holder| holder != this)));
     }
 }
 

@@ -33,8 +33,10 @@ impl Wake for Bell {
 
 impl Bell {
     pub fn ring(&self) {
-        *base::sync::lock(&self.rung) = true;
-        self.changed.notify_all();
+        // The first ring has woken the sleeper, which has not looked yet.
+        if !std::mem::replace(&mut *base::sync::lock(&self.rung), true) {
+            self.changed.notify_all();
+        }
     }
 
     /// Waits until the bell rings, or for `at_most`.
