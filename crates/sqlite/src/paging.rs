@@ -15,13 +15,16 @@ impl Paging {
     const MOST_CREDIT: u32 = 32;
     /// A seek that is not in the page costs as much as this many have saved.
     const MISS: u32 = 6;
-    const LEAST_BETWEEN: u32 = 4;
+    const LEAST_BETWEEN: u32 = 16;
     const MOST_BETWEEN: u32 = 256;
 
     pub(crate) fn note(&mut self, is_in_page: bool) {
         if is_in_page {
             self.credit = (self.credit + 1).min(Self::MOST_CREDIT);
-            self.between = Self::LEAST_BETWEEN;
+            // Of random rowids, a few are in the same page.
+            if self.credit > Self::MISS {
+                self.between = Self::LEAST_BETWEEN;
+            }
         } else {
             self.credit = self.credit.saturating_sub(Self::MISS);
             self.since += 1;
