@@ -187,7 +187,11 @@ impl Table {
 
 /// Finds tables by id.
 #[derive(Debug)]
-pub(crate) struct Directory(AtomicPtr<Slots>);
+pub(crate) struct Directory {
+    slots: AtomicPtr<Slots>,
+    /// The number of tables, which the writer alone reads and changes.
+    count: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct Slots {
@@ -216,14 +220,14 @@ impl Slots {
 
 impl Directory {
     pub fn new() -> Directory {
-        Directory(AtomicPtr::new(ptr::null_mut()))
+        Directory { slots: AtomicPtr::new(ptr::null_mut()), count: AtomicUsize::new(0) }
     }
 
     #[inline]
     fn slots(&self) -> Option<&Slots> {
         // SAFETY: null or published by `grow` after it was written, in the arena that our borrow borrows.
         // Acquire meets the Release in `grow`.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+        unsafe { self.slots.load(Ordering::Acquire).as_ref() }
     }
 
     #[inline]
@@ -255,7 +259,9 @@ impl Directory {
 
     #[cold]
     fn add<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, id: TableId) -> &'m Table {
-        let count = self.all().count();
+        // Relaxed, in two steps: the writer meets its own stores.
+        let count = self.count.load(Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Relaxed);
         if self.slots().is_none_or(|slots| 2 * count >= slots.tables().len()) {
             self.grow(arena, bump);
         }
@@ -277,7 +283,7 @@ impl Directory {
             insert(slots, table);
         }
         // Release, for the Acquire in `slots`: after the pointers that it holds.
-        self.0.store(ptr::from_ref(slots).cast_mut(), Ordering::Release);
+        self.slots.store(ptr::from_ref(slots).cast_mut(), Ordering::Release);
     }
 }
 

@@ -5,3 +5,4 @@ mod loom;
 mod model;
 mod idle;
 mod staged;
+mod tables;
