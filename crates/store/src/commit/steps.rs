@@ -21,8 +21,8 @@
 
 use crate::commit::apply::{apply_record, is_staged_as, stage_record};
 use crate::commit::recent::Recent;
-use crate::read::handle::Admitted;
 use crate::read::handle::Table;
+use crate::read::used::UsedTables;
 use crate::state::attach::Attached;
 use crate::state::committer::Committer;
 use crate::state::memory::Patience;
@@ -57,7 +57,7 @@ pub(crate) struct Request<'a> {
     /// An empty buffer for the commit record.
     pub record: &'a mut Vec<u8>,
     /// The tables that it used. If it wrote anything, their catalog rows must be unchanged.
-    pub tables: &'a [(Table, Admitted)],
+    pub tables: &'a UsedTables,
     /// Its isolation.
     pub isolation: Isolation,
     /// Its durability.
@@ -353,8 +353,8 @@ impl Store {
         // A page that could not be read was reported as a conflict: the failure takes precedence.
         recent.failure.take().map_or(Ok(()), Err)?;
         validated.map_err(|conflict| {
-            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table_id();
-            let name = request.tables.iter().find(of_table).map(|(table, _)| table.name());
+            let mut tables = request.tables.iter();
+            let name = tables.find(|table| table.id() == conflict.table_id()).map(Table::name);
             self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
             conflict.in_table(name).into()
         })
@@ -379,7 +379,7 @@ impl Store {
         }
         let changed =
             |table: &&Table| recent.newest_in(TableId::CATALOG, table.name().as_bytes(), since).is_some();
-        match request.tables.iter().map(|(table, _)| table).find(changed) {
+        match request.tables.iter().find(changed) {
             None => Ok(()),
             Some(table) => Err(Conflict::about_table(table.id(), table.name()).into()),
         }

@@ -6,6 +6,7 @@
 pub mod merge;
 pub mod snapshot;
 pub(crate) mod handle;
+pub(crate) mod used;
 pub(crate) mod resolve;
 pub(crate) mod value_ref;
 pub(crate) mod get;

@@ -3,7 +3,7 @@
 //! Each thread keeps a few emptied ones for its next transactions, so that a small transaction allocates nothing. They
 //! are boxed, because a transaction is moved several times from its beginning to its end.
 
-use crate::read::handle::{Admitted, Table};
+use crate::read::used::{MadeTables, UsedTables};
 use crate::state::paid_reads::PaidReads;
 use crate::uncommitted::write_set::WriteSet;
 use crate::write::gap::Gap;
@@ -26,10 +26,10 @@ pub(crate) struct Scratch {
     pub reads: PaidReads,
     /// The gap in which its snapshot is known to have no keys. It is in a cell, because look-ups that fail find it.
     pub gap: RefCell<Gap>,
-    /// The tables that were used, each once. They are few and searched linearly. They are in a cell, as the reads are.
-    pub tables: RefCell<Vec<(Table, Admitted)>>,
-    /// The handles that are valid only in this transaction, and when each was made: [`WriteSet::moment`].
-    pub made: RefCell<Vec<(u64, Table)>>,
+    /// The tables that were used. They are in a cell, as the reads are.
+    pub tables: RefCell<UsedTables>,
+    /// The handles that are valid only in this transaction.
+    pub made: RefCell<MadeTables>,
     /// The commit record.
     pub record: Vec<u8>,
     /// A buffer for a value with its date.
@@ -45,7 +45,7 @@ impl Scratch {
 
     #[cold]
     fn undo_made(&mut self) {
-        self.made.get_mut().drain(..).for_each(|(_, table)| table.undo());
+        self.made.get_mut().undo_all();
     }
 
     /// Empties the buffers and keeps them; the handles that were made are marked as undone.

@@ -31,25 +31,18 @@ impl Transaction {
     /// Returns a handle that is valid only in this transaction so far.
     fn handle(&self, name: &str, row: TableRow) -> Table {
         let mut made = self.scratch().made.borrow_mut();
-        if let Some((_, known)) =
-            made.iter().rev().find(|(_, known)| known.row() == row && known.name() == name)
-        {
+        let known = made.newest(row.id).filter(|known| known.row() == row && known.name() == name);
+        if let Some(known) = known {
             return known.clone();
         }
         let table = Table::uncommitted(self.store(), name, row);
-        made.push((self.writes().moment(), table.clone()));
+        made.push(self.writes().moment(), table.clone());
         table
     }
 
     /// Marks the handles that were made since `savepoint` as undone.
     pub(crate) fn undo_made_since(&mut self, savepoint: Savepoint) {
-        self.scratch().made.borrow_mut().retain(|(moment, table)| {
-            let is_undone = savepoint.is_before(*moment);
-            if is_undone {
-                table.undo();
-            }
-            !is_undone
-        });
+        self.scratch().made.borrow_mut().undo_since(savepoint);
     }
 
     /// Creates a table.

@@ -14,6 +14,7 @@
 mod table;
 
 use base::TableId;
+use base::positions::Positions;
 use std::ops::Bound;
 use table::TableReads;
 
@@ -40,6 +41,7 @@ const JOINED: usize = 16;
 #[derive(Debug)]
 pub struct ReadSet {
     tables: Vec<TableReads>,
+    positions: Positions,
     /// The memory that `tables` takes.
     cost: Cost,
     limit_bytes: usize,
@@ -77,6 +79,7 @@ impl ReadSet {
     pub fn new() -> Self {
         ReadSet {
             tables: Vec::new(),
+            positions: Positions::default(),
             cost: Cost::default(),
             limit_bytes: ReadSet::FIRST_LIMIT_BYTES,
             is_required: false,
@@ -96,8 +99,8 @@ impl ReadSet {
     /// it did. Call it before a write of the key that is validated as a read, too. O(1).
     #[inline]
     pub fn take_last(&mut self, table: TableId, key: &[u8]) -> bool {
-        let reads = self.tables.iter_mut().rfind(|reads| reads.table == table);
-        let Some(bytes) = reads.and_then(|reads| reads.take_last(key)) else { return false };
+        let at = self.position(table);
+        let Some(bytes) = at.and_then(|at| self.tables[at].take_last(key)) else { return false };
         self.cost.bytes -= bytes;
         self.cost.items -= 1;
         true
@@ -213,6 +216,7 @@ impl ReadSet {
     pub fn clear(&mut self) {
         (self.cost, self.limit_bytes) = (Cost::default(), ReadSet::FIRST_LIMIT_BYTES);
         self.is_required = false;
+        self.positions.clear();
         self.tables.truncate(1);
         match self.tables.first_mut() {
             Some(reads) if reads.is_small() => {
@@ -224,19 +228,28 @@ impl ReadSet {
     }
 
     fn reads_of(&self, table: TableId) -> Option<&TableReads> {
-        self.tables.iter().find(|reads| reads.table == table)
+        self.position(table).map(|at| &self.tables[at])
     }
 
-    /// Returns the index of `table`'s reads, after adding the table if necessary. Transactions read few tables, and
-    /// mostly the last one again.
+    /// Returns the index of `table`'s reads. Transactions read few tables, and mostly the last one again.
+    #[inline]
+    fn position(&self, table: TableId) -> Option<usize> {
+        if self.tables.len() > Positions::FEW {
+            return self.positions.get(table);
+        }
+        self.tables.iter().rposition(|reads| reads.table == table)
+    }
+
+    /// Returns the index of `table`'s reads, after adding the table if necessary.
     #[inline]
     fn table_index(&mut self, table: TableId) -> usize {
-        match self.tables.iter().rposition(|reads| reads.table == table) {
+        match self.position(table) {
             Some(at) => at,
             None => {
                 let mut reads = self.spare.take().unwrap_or_default();
                 reads.table = table;
                 self.tables.push(reads);
+                self.positions.note_last(self.tables.iter().map(|reads| reads.table));
                 self.tables.len() - 1
             }
         }

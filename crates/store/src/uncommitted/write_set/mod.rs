@@ -49,12 +49,16 @@ use crate::uncommitted::large::Unpublished;
 use arena::Arena;
 use base::{TableId, Value};
 use large_values::LargeValues;
+use ranges::Ranges;
 use savepoints::{LiveSavepoint, Undo};
 use std::sync::Arc;
 use table::{Content, ENTRY_BYTES, State, TableSet};
 
 /// The number of tables whose buffers an emptied set keeps.
 const KEPT_TABLES: usize = 4;
+
+/// Up to this number of tables, tests check the sums over all tables at each use.
+const FEW_TABLES: usize = 8;
 
 /// The most memory of a write in addition to its key and value, in bytes: its entry, with the room by which the list of
 /// entries grows (64), its part of the index grows too (32), its position in the order (16), and one change to undo.
@@ -90,6 +94,9 @@ pub struct WriteSet {
     used: usize,
     /// The table written or looked up last.
     last: usize,
+    /// The entries of all tables, and the bytes of their range deletes.
+    entries: usize,
+    range_bytes: usize,
     arena: Arena,
     large: LargeValues,
     undo: Vec<Undo>,
@@ -126,6 +133,7 @@ impl WriteSet {
         let (number, offset) = match set.find(key, &self.arena) {
             None => {
                 let number = set.add(key, value, &mut self.arena);
+                self.entries += 1;
                 (number, set.added_offset(number))
             }
             Some(number) => {
@@ -149,7 +157,10 @@ impl WriteSet {
         let set = &mut self.tables[at];
         let number = match set.find(key, &self.arena) {
             Some(number) => number,
-            None => set.add(key, &[], &mut self.arena),
+            None => {
+                self.entries += 1;
+                set.add(key, &[], &mut self.arena)
+            }
         };
         let index = self.large.add(value);
         self.change(at, number, TableSet::large_content(index), prior);
@@ -174,7 +185,10 @@ impl WriteSet {
         let set = &mut self.tables[at];
         let number = match set.find(key, &self.arena) {
             Some(number) => number,
-            None => set.add(key, &[], &mut self.arena),
+            None => {
+                self.entries += 1;
+                set.add(key, &[], &mut self.arena)
+            }
         };
         self.change(at, number, self.tables[at].content_as(number, State::Deleted), prior);
     }
@@ -189,10 +203,19 @@ impl WriteSet {
         for number in self.tables[at].live_in(start, end, &self.arena) {
             self.change(at, number, self.tables[at].content_as(number, State::Gone), Prior::Unread);
         }
-        let change = self.tables[at].ranges.insert(start, end);
+        let change = self.change_ranges(at, |ranges| ranges.insert(start, end));
         if !self.savepoints.is_empty() {
             self.undo.push(Undo::Range { table, change });
         }
+    }
+
+    /// Changes the range deletes of a table.
+    fn change_ranges<T>(&mut self, at: usize, how: impl FnOnce(&mut Ranges) -> T) -> T {
+        let ranges = &mut self.tables[at].ranges;
+        let before = ranges.bytes();
+        let changed = how(ranges);
+        self.range_bytes = self.range_bytes - before + ranges.bytes();
+        changed
     }
 
     /// Changes an entry, and logs the previous content while a savepoint is live.
@@ -239,16 +262,13 @@ impl WriteSet {
         self.bytes() > 2 * live_bytes
     }
 
-    /// Returns its size, for the memory budget and the log. O(tables), which are few.
+    /// Returns its size, for the memory budget and the log. O(1).
     #[inline]
     pub fn footprint(&self) -> Footprint {
         /// A record in the log has a kind, two lengths, and with the first of a table its id.
         const PER_OPERATION_BYTES: usize = 16;
-        let (mut entries, mut range_bytes) = (0, 0);
-        for set in self.sets() {
-            entries += set.entries();
-            range_bytes += set.range_bytes();
-        }
+        let WriteSet { entries, range_bytes, .. } = *self;
+        debug_assert!(self.used > FEW_TABLES || (entries, range_bytes) == self.count());
         let own_bytes = self.arena.used_bytes() + range_bytes;
         Footprint {
             used_bytes: own_bytes + entries * ENTRY_BYTES + self.undo.len() * size_of::<Undo>(),
@@ -257,6 +277,13 @@ impl WriteSet {
                 + WRITE_COST * entries
                 + size_of::<Undo>() * self.undo.capacity(),
         }
+    }
+
+    /// Counts the entries of all tables, and the bytes of their range deletes. O(tables).
+    fn count(&self) -> (usize, usize) {
+        let sets = self.sets().iter();
+        let counts = sets.map(|set| (set.entries(), set.ranges.bytes()));
+        counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Returns the bytes of memory in use.
@@ -269,7 +296,7 @@ impl WriteSet {
         self.tables.truncate(KEPT_TABLES);
         let used = self.used.min(KEPT_TABLES);
         self.tables[..used].iter_mut().for_each(TableSet::clear);
-        self.used = 0;
+        (self.used, self.entries, self.range_bytes) = (0, 0, 0);
         self.arena.clear();
         self.large = LargeValues::default();
         self.undo = Vec::new();

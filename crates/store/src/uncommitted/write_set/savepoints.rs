@@ -43,7 +43,7 @@ pub(super) struct LiveSavepoint {
 }
 
 impl WriteSet {
-    /// Records the present state until the savepoint is released, or an earlier one is rolled back to. O(1).
+    /// Records the present state until the savepoint is released, or an earlier one is rolled back to. O(tables).
     pub fn savepoint(&mut self) -> Savepoint {
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -73,7 +73,7 @@ impl WriteSet {
                 }
                 Undo::Range { table, change } => {
                     let at = self.table_index(table);
-                    self.tables[at].ranges.undo(change);
+                    self.change_ranges(at, |ranges| ranges.undo(change));
                 }
             }
         }
@@ -122,6 +122,7 @@ impl WriteSet {
             let known = last.entries.iter().find(|known| known.0 == set.table);
             set.truncate(known.map_or(0, |known| known.1));
         }
+        (self.entries, self.range_bytes) = self.count();
         self.arena.truncate(&last.arena);
         self.undo.shrink_to_fit();
         Some(WriteSet { next_serial: self.next_serial, ..WriteSet::default() })

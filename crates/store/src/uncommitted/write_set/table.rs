@@ -392,12 +392,6 @@ impl TableSet {
         self.live + self.ranges.len()
     }
 
-    /// Returns the bytes of the range deletes.
-    #[inline]
-    pub(super) fn range_bytes(&self) -> usize {
-        self.ranges.bytes()
-    }
-
     /// Returns the memory of what is to be committed. O(entries).
     pub(super) fn live_bytes(&self) -> usize {
         let live = self.entries.iter().filter(|entry| entry.state() != State::Gone);

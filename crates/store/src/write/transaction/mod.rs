@@ -213,20 +213,13 @@ impl Transaction {
     #[inline]
     pub(crate) fn admitted(&self, table: &Table) -> Result<Admitted> {
         self.snapshot.check_held()?;
-        let tables = self.scratch().tables.borrow();
-        // A transaction of SQL uses the tables of definitions first, and those of rows most.
-        match tables.iter().rfind(|(known, admitted)| admitted.good && known.is(table)) {
-            Some((_, admitted)) => Ok(*admitted),
-            None => {
-                drop(tables);
-                self.admit_new(table)
-            }
-        }
+        let known = self.scratch().tables.borrow().get(table);
+        known.map_or_else(|| self.admit_new(table), Ok)
     }
 
     /// Returns whether the handle's row was found before, so that [`Transaction::admitted`] looks nothing up.
     fn has_admitted(&self, table: &Table) -> bool {
-        self.scratch().tables.borrow().iter().any(|(known, admitted)| admitted.good && known.is(table))
+        self.scratch().tables.borrow().get(table).is_some()
     }
 
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
@@ -241,20 +234,15 @@ impl Transaction {
     pub(crate) fn know(&self, table: &Table, reading: Reading) -> Result<Admitted> {
         let blank = self.snapshot.is_blank(table.id())?;
         let admitted = Admitted { id: table.id(), blank, reading, good: true };
-        let mut tables = self.scratch().tables.borrow_mut();
-        // The comparison is by handle: a table that was renamed here is known, and validated at commit, by both names.
-        match tables.iter_mut().find(|(known, _)| known.is(table)) {
-            Some((_, known)) => *known = admitted,
-            None => tables.push((table.clone(), admitted)),
-        }
+        // By its handle: a table that was renamed here is known, and validated at commit, by both names.
+        self.scratch().tables.borrow_mut().note(table, admitted);
         Ok(admitted)
     }
 
     /// Makes the rows of some tables be looked up again at their next use. It is not forgotten that they were used: the
     /// commit checks whether another transaction dropped them.
     pub(crate) fn distrust(&self, which: impl Fn(TableId) -> bool) {
-        let mut tables = self.scratch().tables.borrow_mut();
-        tables.iter_mut().filter(|(_, known)| which(known.id)).for_each(|(_, known)| known.good = false);
+        self.scratch().tables.borrow_mut().distrust(which);
     }
 
     fn latch_check(&self) -> Result<()> {

@@ -1,0 +1,119 @@
+//! The tables that a transaction uses, and those that it makes.
+
+use crate::read::handle::{Admitted, Table};
+use crate::uncommitted::write_set::Savepoint;
+use base::TableId;
+use base::positions::Positions;
+
+/// Handles, each with what is known of its table. One that was renamed within the transaction is here by both names.
+#[derive(Debug, Default)]
+pub(crate) struct UsedTables {
+    list: Vec<(Table, Admitted)>,
+    positions: Positions,
+}
+
+impl UsedTables {
+    /// Returns what is known of a handle's table, unless it is [distrusted](Self::distrust).
+    #[inline]
+    pub fn get(&self, table: &Table) -> Option<Admitted> {
+        let admitted = self.find(table).map(|at| self.list[at].1);
+        admitted.filter(|admitted| admitted.good)
+    }
+
+    /// A transaction of SQL uses the tables of definitions first, and those of rows most.
+    #[inline]
+    fn find(&self, table: &Table) -> Option<usize> {
+        let is = |(known, _): &(Table, Admitted)| known.is(table);
+        if self.list.len() > Positions::FEW {
+            let at = self.positions.get(table.id())?;
+            if is(&self.list[at]) {
+                return Some(at);
+            }
+            // There is another handle of the same table, which has another name.
+        }
+        self.list.iter().rposition(is)
+    }
+
+    /// Notes what is known of a handle's table.
+    pub fn note(&mut self, table: &Table, admitted: Admitted) {
+        match self.find(table) {
+            Some(at) => self.list[at].1 = admitted,
+            None => {
+                self.list.push((table.clone(), admitted));
+                self.positions.note_last(self.list.iter().map(|(table, _)| table.id()));
+            }
+        }
+    }
+
+    /// Forgets what is known of some tables, but not that they were used.
+    pub fn distrust(&mut self, which: impl Fn(TableId) -> bool) {
+        let tables = self.list.iter_mut().map(|(_, admitted)| admitted);
+        tables.filter(|admitted| which(admitted.id)).for_each(|admitted| admitted.good = false);
+    }
+
+    /// Returns the handles.
+    pub fn iter(&self) -> impl Iterator<Item = &Table> {
+        self.list.iter().map(|(table, _)| table)
+    }
+
+    /// Forgets all tables.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.positions.clear();
+    }
+}
+
+/// The handles that are valid only in a transaction, each with when it was made:
+/// [`WriteSet::moment`](crate::uncommitted::write_set::WriteSet::moment).
+#[derive(Debug, Default)]
+pub(crate) struct MadeTables {
+    list: Vec<(u64, Table)>,
+    positions: Positions,
+}
+
+impl MadeTables {
+    /// Returns the newest handle of a table.
+    pub fn newest(&self, id: TableId) -> Option<&Table> {
+        let at = if self.list.len() > Positions::FEW {
+            self.positions.get(id)
+        } else {
+            self.list.iter().rposition(|(_, table)| table.id() == id)
+        };
+        at.map(|at| &self.list[at].1)
+    }
+
+    /// Adds a handle.
+    pub fn push(&mut self, moment: u64, table: Table) {
+        self.list.push((moment, table));
+        self.positions.note_last(self.list.iter().map(|(_, table)| table.id()));
+    }
+
+    /// Marks the handles that were made since `savepoint` as undone, and removes them.
+    pub fn undo_since(&mut self, savepoint: Savepoint) {
+        // Moments ascend.
+        if self.list.last().is_none_or(|(moment, _)| !savepoint.is_before(*moment)) {
+            return;
+        }
+        for (moment, table) in std::mem::take(self).list {
+            if savepoint.is_before(moment) { table.undo() } else { self.push(moment, table) }
+        }
+    }
+
+    /// Marks all handles as undone, and removes them.
+    pub fn undo_all(&mut self) {
+        self.list.iter().for_each(|(_, table)| table.undo());
+        self.clear();
+    }
+
+    /// Returns whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Removes all handles, which are valid for everyone now.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.positions.clear();
+    }
+}
