@@ -168,13 +168,31 @@ impl Pair {
         for _ in 0..30 {
             let key = random_key(random);
             let before = keys.partition_point(|(other, _)| other.1 < key);
-            at = match random.below(8) {
+            at = match random.below(10) {
                 0 => (cursor.seek(&key), before).1,
                 1 => (cursor.seek_before(&key), before.wrapping_sub(1)).1,
                 2 => (cursor.seek_first(), 0).1,
                 3 => (cursor.seek_last(), keys.len().wrapping_sub(1)).1,
                 4 | 5 if at < keys.len() => (cursor.next(), at + 1).1,
                 6 | 7 if at < keys.len() => (cursor.prev(), at.wrapping_sub(1)).1,
+                8 | 9 if at < keys.len() => {
+                    let (limit, most) = (random.chance(1, 2).then_some(&key[..]), random.below(6) as u32);
+                    let forward = random.chance(1, 2);
+                    let step = |at: usize| if forward { at + 1 } else { at.wrapping_sub(1) };
+                    let mut to = at;
+                    let each = |key: &[u8], value: &[u8]| {
+                        to = step(to);
+                        let ((_, expected), expected_value) = keys[to];
+                        assert_eq!((key, Some(value)), (&expected[..], expected_value.as_deref()));
+                        assert!(limit.is_none_or(|limit| if forward { key < limit } else { key > limit }));
+                    };
+                    let shown = match forward {
+                        true => cursor.run::<true>(limit, most, each),
+                        false => cursor.run::<false>(limit, most, each),
+                    };
+                    assert!(shown <= most && shown as usize == to.abs_diff(at));
+                    to
+                }
                 _ => at,
             };
             let entry = cursor.entry().map(|(key, own)| (key, matches!(own, Value::Deleted)));

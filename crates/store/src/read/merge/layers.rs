@@ -139,7 +139,7 @@ impl Layer for Upper<'_> {
                 layer.cursor.run::<FORWARD>(limit, most, |key, value| each(&[], key, value))
             }
             Upper::Delta(layer) => layer.run::<FORWARD>(limit, most, each),
-            Upper::Own(_) => 0,
+            Upper::Own(cursor) => cursor.run::<FORWARD>(limit, most, |key, value| each(&[], key, value)),
         }
     }
 

@@ -171,6 +171,19 @@ impl Order {
         Some(self.blocks.get(at.block)?[at.index].entry)
     }
 
+    /// Returns the entries after `at`, or before it, within its block: a position that is not after the end.
+    #[inline]
+    pub(super) fn rest_of_block<const FORWARD: bool>(&self, at: Position) -> &[Ranked] {
+        let block = &self.blocks[at.block];
+        if FORWARD { &block[at.index + 1..] } else { &block[..at.index] }
+    }
+
+    /// Returns the position `steps` entries after `at`, or before it, within its block.
+    #[inline]
+    pub(super) fn moved<const FORWARD: bool>(at: Position, steps: usize) -> Position {
+        Position { index: if FORWARD { at.index + steps } else { at.index - steps }, ..at }
+    }
+
     /// Returns the first position; after the end if there is none.
     pub(super) fn first(&self) -> Position {
         Position { block: 0, index: 0 }
