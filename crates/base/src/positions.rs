@@ -39,6 +39,7 @@ impl Positions {
     }
 
     /// Returns the position of `table` in a list longer than [`Positions::FEW`].
+    #[inline(never)]
     pub fn get(&self, table: TableId) -> Option<usize> {
         self.0.as_ref()?.get(&table).copied()
     }

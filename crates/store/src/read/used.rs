@@ -16,12 +16,20 @@ impl UsedTables {
     /// Returns what is known of a handle's table, unless it is [distrusted](Self::distrust).
     #[inline]
     pub fn get(&self, table: &Table) -> Option<Admitted> {
+        if self.list.len() > Positions::FEW {
+            return self.get_of_many(table);
+        }
+        // A transaction of SQL uses the tables of definitions first, and those of rows most.
+        let is = |(known, admitted): &&(Table, Admitted)| admitted.good && known.is(table);
+        self.list.iter().rfind(is).map(|(_, admitted)| *admitted)
+    }
+
+    #[inline(never)]
+    fn get_of_many(&self, table: &Table) -> Option<Admitted> {
         let admitted = self.find(table).map(|at| self.list[at].1);
         admitted.filter(|admitted| admitted.good)
     }
 
-    /// A transaction of SQL uses the tables of definitions first, and those of rows most.
-    #[inline]
     fn find(&self, table: &Table) -> Option<usize> {
         let is = |(known, _): &(Table, Admitted)| known.is(table);
         if self.list.len() > Positions::FEW {

@@ -214,7 +214,10 @@ impl Transaction {
     pub(crate) fn admitted(&self, table: &Table) -> Result<Admitted> {
         self.snapshot.check_held()?;
         let known = self.scratch().tables.borrow().get(table);
-        known.map_or_else(|| self.admit_new(table), Ok)
+        match known {
+            Some(admitted) => Ok(admitted),
+            None => self.admit_new(table),
+        }
     }
 
     /// Returns whether the handle's row was found before, so that [`Transaction::admitted`] looks nothing up.
