@@ -5,8 +5,7 @@
 //! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`mod@env`] (clocks
 //! and random numbers), [`mod@prefetch`], [`sync`] (the one import of locks and atomics, so that loom and shuttle can
 //! replace them), [`waits`] (waits for locks), [`latency`] and [`reads`] (statistics), [`phases`] (what the engine is
-//! doing), [`background`] (work that makes way for other threads), [`explain`] (an operation, step by step),
-//! [`positions`] (finding a table among many).
+//! doing), [`background`] (work that makes way for other threads), [`explain`] (an operation, step by step).
 #![deny(missing_docs)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -28,7 +27,6 @@ pub mod latency;
 pub mod limits;
 pub mod op;
 pub mod phases;
-pub mod positions;
 pub mod prefetch;
 pub mod reads;
 pub mod env;

@@ -934,7 +934,8 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
 }
 /*
 ** Is called in place of BtreeIndexMoveto() where the entry of a row is removed from an index: the entry is taken to be
-** there, and is not read. If the index has an expression, SQLite may compute another value than it did for the entry, and looks for it.
+** there, and is not read. If the index has an expression, SQLite may compute another value than it did for the entry,
+** and looks for it.
 */
 static int pandoBtreeOldEntry(BtCursor *pCur, const Index *pIdx, UnpackedRecord *pKey, int *pRes){
   PandoCursor *c = pandoTail(pCur);

@@ -43,3 +43,37 @@ impl Paging {
         tries
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes seeks, of which `is_near` says whether each is in the page of the one before. Returns how many of them
+    /// read a page, and how many a single row, which leaves no page.
+    fn reads(seeks: u32, is_near: impl Fn(u32) -> bool) -> (u32, u32) {
+        let (mut paging, mut has_page) = (Paging::default(), false);
+        let (mut pages, mut rows) = (0, 0);
+        for at in 0..seeks {
+            let is_in_page = has_page && is_near(at);
+            paging.note(is_in_page);
+            has_page = is_in_page || paging.is_worth_it();
+            pages += u32::from(has_page && !is_in_page);
+            rows += u32::from(!has_page);
+        }
+        (pages, rows)
+    }
+
+    #[test]
+    fn seeks_that_are_seldom_in_a_page_seldom_read_one() {
+        let (pages, _) = reads(10_000, |at| at % 5 == 0);
+        assert!((5..60).contains(&pages), "each fifth: {pages}");
+    }
+
+    #[test]
+    fn seeks_that_mostly_are_in_a_page_read_few_rows_singly() {
+        let (pages, rows) = reads(10_000, |at| at % 100 > 0);
+        assert!((95..110).contains(&pages) && rows < 50, "a page for each hundred: {pages}, {rows}");
+        let (pages, rows) = reads(20_000, |at| at > 10_000);
+        assert!(pages < 100 && rows < 10_500, "all of the second half: {pages}, {rows}");
+    }
+}

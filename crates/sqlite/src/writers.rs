@@ -342,6 +342,21 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_waits_for_commits_is_woken() {
+        let (db, writers) = fresh();
+        // Without a wake-up, the wait ends with its part. Another process may hold one of them up.
+        let wait = || {
+            let running = writers.begin_commit().expect("nobody excludes it");
+            let began = std::time::Instant::now();
+            let excluding = waits_for(|| writers.exclude(&db, Turn::brief()), || drop(running));
+            assert!(excluding.is_ok());
+            began.elapsed()
+        };
+        let shortest = (0..5).map(|_| wait()).min().expect("there are five");
+        assert!(shortest < PART * PARTS_FOR_COMMITS * 3 / 4, "{shortest:?}");
+    }
+
+    #[test]
     fn a_brief_turn_waits_for_the_gate() {
         let (db, writers) = fresh();
         let hold = db.native().and_then(Database::try_hold_commits).expect("nobody else does");

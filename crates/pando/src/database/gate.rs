@@ -111,3 +111,34 @@ impl Drop for Held<'_> {
         self.gate.open();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn all_who_wait_are_woken() {
+        let gate = Arc::new(Gate::default());
+        assert!(gate.try_hold());
+        let (done, is_done) = mpsc::channel();
+        for wait in [Gate::pass, |gate: &Gate| drop(gate.hold())] {
+            let (gate, done) = (Arc::clone(&gate), done.clone());
+            thread::spawn(move || {
+                wait(&gate);
+                done.send(())
+            });
+        }
+        while lock(&gate.state).waiting < 2 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(is_done.try_recv().is_err(), "the gate is held");
+        gate.open();
+        for _ in 0..2 {
+            is_done.recv_timeout(Duration::from_secs(20)).expect("it is woken");
+        }
+        assert_eq!(lock(&gate.state).waiting, 0);
+    }
+}

@@ -3,7 +3,7 @@
 use crate::read::handle::{Admitted, Table};
 use crate::uncommitted::write_set::Savepoint;
 use base::TableId;
-use base::positions::Positions;
+use txn::positions::{FEW, Positions};
 
 /// Handles, each with what is known of its table. One that was renamed within the transaction is here by both names.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl UsedTables {
     /// Returns what is known of a handle's table, unless it is [distrusted](Self::distrust).
     #[inline]
     pub fn get(&self, table: &Table) -> Option<Admitted> {
-        if self.list.len() > Positions::FEW {
+        if self.list.len() > FEW {
             return self.get_of_many(table);
         }
         // A transaction of SQL uses the tables of definitions first, and those of rows most.
@@ -32,14 +32,9 @@ impl UsedTables {
 
     fn find(&self, table: &Table) -> Option<usize> {
         let is = |(known, _): &(Table, Admitted)| known.is(table);
-        if self.list.len() > Positions::FEW {
-            let at = self.positions.get(table.id())?;
-            if is(&self.list[at]) {
-                return Some(at);
-            }
-            // There is another handle of the same table, which has another name.
-        }
-        self.list.iter().rposition(is)
+        let last = self.positions.find(&self.list, table.id(), |(known, _)| known.id())?;
+        // If the last handle of the table has another name, an earlier one may have this name.
+        if is(&self.list[last]) { Some(last) } else { self.list.iter().rposition(is) }
     }
 
     /// Notes what is known of a handle's table.
@@ -48,7 +43,7 @@ impl UsedTables {
             Some(at) => self.list[at].1 = admitted,
             None => {
                 self.list.push((table.clone(), admitted));
-                self.positions.note_last(self.list.iter().map(|(table, _)| table.id()));
+                self.positions.note_last(&self.list, |(known, _)| known.id());
             }
         }
     }
@@ -82,18 +77,13 @@ pub(crate) struct MadeTables {
 impl MadeTables {
     /// Returns the newest handle of a table.
     pub fn newest(&self, id: TableId) -> Option<&Table> {
-        let at = if self.list.len() > Positions::FEW {
-            self.positions.get(id)
-        } else {
-            self.list.iter().rposition(|(_, table)| table.id() == id)
-        };
-        at.map(|at| &self.list[at].1)
+        self.positions.find(&self.list, id, |(_, table)| table.id()).map(|at| &self.list[at].1)
     }
 
     /// Adds a handle.
     pub fn push(&mut self, moment: u64, table: Table) {
         self.list.push((moment, table));
-        self.positions.note_last(self.list.iter().map(|(_, table)| table.id()));
+        self.positions.note_last(&self.list, |(_, table)| table.id());
     }
 
     /// Marks the handles that were made since `savepoint` as undone, and removes them.

@@ -13,8 +13,8 @@
 
 mod table;
 
+use crate::positions::Positions;
 use base::TableId;
-use base::positions::Positions;
 use std::ops::Bound;
 use table::TableReads;
 
@@ -234,10 +234,7 @@ impl ReadSet {
     /// Returns the index of `table`'s reads. Transactions read few tables, and mostly the last one again.
     #[inline]
     fn position(&self, table: TableId) -> Option<usize> {
-        if self.tables.len() > Positions::FEW {
-            return self.positions.get(table);
-        }
-        self.tables.iter().rposition(|reads| reads.table == table)
+        self.positions.find(&self.tables, table, |reads| reads.table)
     }
 
     /// Returns the index of `table`'s reads, after adding the table if necessary.
@@ -249,7 +246,7 @@ impl ReadSet {
                 let mut reads = self.spare.take().unwrap_or_default();
                 reads.table = table;
                 self.tables.push(reads);
-                self.positions.note_last(self.tables.iter().map(|reads| reads.table));
+                self.positions.note_last(&self.tables, |reads| reads.table);
                 self.tables.len() - 1
             }
         }
