@@ -4,7 +4,7 @@
 use arbitrary::Arbitrary;
 use base::{CheckpointNo, DatabaseId, PagePtr, checksum};
 use libfuzzer_sys::fuzz_target;
-use page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
+use page::{EditCounters, Kind, Large, LargeRef, Page, PageMut, Value};
 use pando_fuzz::{Edit, look_at_all};
 use std::sync::OnceLock;
 
@@ -28,7 +28,9 @@ fn sound() -> &'static [Vec<u8>; 2] {
         for i in 0..60u8 {
             let large = LargeRef { ptr: PagePtr::new(5, 2, 9), len_bytes: 5000, head: [7; 8] };
             let inline = vec![i; usize::from(i) % 40];
-            let value = if i % 7 == 0 { Value::Large(large) } else { Value::Inline(&inline) };
+            let beginning = &[7; 40][..usize::from(i % 2) * 40];
+            let encoded = [&large.encode()[..], beginning].concat();
+            let value = if i % 7 == 0 { Value::Large(Large::of(&encoded)) } else { Value::Inline(&inline) };
             page.insert(i.into(), &[b"key/", &[i][..]].concat(), value, &mut counters).expect("it fits");
         }
         (0..15).for_each(|i| page.remove(i * 2, &mut counters));

@@ -8,9 +8,55 @@ pub enum Value<'a> {
     /// The key has this value.
     Inline(&'a [u8]),
     /// The key has a value that is stored in extents of its own.
-    Large(LargeRef),
+    Large(Large<'a>),
     /// The key is deleted, whatever lower layers contain. The lowest layer of a table has no such entry.
     Deleted,
+}
+
+/// A reference to a large value in its on-disk form, with as many of the value's first bytes after it as this layer
+/// has: at most [`limits::beginning_bytes`](crate::limits::beginning_bytes), and none in memory and in the log.
+///
+/// ```
+/// use base::{Large, LargeRef, PagePtr};
+/// let reference = LargeRef { ptr: PagePtr::new(9, 2, 0xabcd), len_bytes: 8000, head: *b"title: x" };
+/// let encoded = [&reference.encode()[..], b"title: xy"].concat();
+/// let large = Large::of(&encoded);
+/// assert_eq!((large.reference(), large.beginning()), (reference, &b"title: xy"[..]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Large<'a>(&'a [u8]);
+
+impl<'a> Large<'a> {
+    /// Takes encoded bytes. Panics if there are too few for a reference.
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Large<'a> {
+        assert!(bytes.len() >= LargeRef::BYTES, "a large reference's bytes");
+        Large(bytes)
+    }
+
+    /// Returns the encoded bytes.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Returns the encoded bytes of the reference alone.
+    #[inline]
+    pub fn encoded_reference(self) -> &'a [u8; LargeRef::BYTES] {
+        self.0.first_chunk().expect("checked when it was made")
+    }
+
+    /// Returns the reference.
+    #[inline]
+    pub fn reference(self) -> LargeRef {
+        LargeRef::decode(self.encoded_reference())
+    }
+
+    /// Returns the first bytes of the value, as far as they are known here.
+    #[inline]
+    pub fn beginning(self) -> &'a [u8] {
+        &self.0[LargeRef::BYTES..]
+    }
 }
 
 /// A reference to a value that is too long for a page, or for the log.
@@ -43,6 +89,12 @@ impl LargeRef {
         head
     }
 
+    /// Returns whether the value can begin with `beginning`: the first bytes in the reference are the same.
+    pub fn begins_with(self, beginning: &[u8]) -> bool {
+        let compared = beginning.len().min(self.head.len());
+        self.head[..compared] == beginning[..compared]
+    }
+
     /// Returns whether the pointer names an index of pieces.
     #[inline]
     pub fn is_in_pieces(self) -> bool {
@@ -57,6 +109,14 @@ impl LargeRef {
         out[PagePtr::BYTES..][..8].copy_from_slice(&self.len_bytes.to_le_bytes());
         out[PagePtr::BYTES + 8..].copy_from_slice(&self.head);
         out
+    }
+
+    /// Returns the on-disk form with the value's beginning after it, in a buffer whose content it replaces.
+    pub fn encode_with<'b>(self, beginning: &[u8], buffer: &'b mut Vec<u8>) -> Large<'b> {
+        buffer.clear();
+        buffer.extend_from_slice(&self.encode());
+        buffer.extend_from_slice(beginning);
+        Large(buffer)
     }
 
     /// Decodes the on-disk form. Any 32 bytes decode to a reference. The code that follows it checks that the length

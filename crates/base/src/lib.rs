@@ -37,5 +37,5 @@ pub mod waits;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{CheckpointNo, CommitTs, DatabaseId, Lsn, PagePtr, TableId};
-pub use large::{LargeRef, Value};
+pub use large::{Large, LargeRef, Value};
 pub use span::Span;

@@ -34,6 +34,16 @@ pub const fn max_inline_bytes(page_bytes: usize) -> usize {
     page_bytes / 4 - 96
 }
 
+/// The most bytes of a value's beginning that a page has beside its reference: as many as SQLite leaves of a long
+/// record in a page of 4 KiB, so that short columns before a long one are read without it.
+pub const MAX_BEGINNING_BYTES: usize = 480;
+
+/// Returns how many bytes of the beginning of a value of `len_bytes` a page has beside its reference: a sixteenth of
+/// them, because a merge writes these bytes again and the value itself not.
+pub const fn beginning_bytes(len_bytes: u64) -> usize {
+    if len_bytes / 16 < MAX_BEGINNING_BYTES as u64 { (len_bytes / 16) as usize } else { MAX_BEGINNING_BYTES }
+}
+
 /// Returns whether `page_bytes` is a power of two from [`MIN_PAGE_BYTES`] through [`MAX_PAGE_BYTES`].
 pub const fn is_page_size(page_bytes: usize) -> bool {
     page_bytes.is_power_of_two() && page_bytes >= MIN_PAGE_BYTES && page_bytes <= MAX_PAGE_BYTES
@@ -57,4 +67,5 @@ const _: () =
     assert!(leaves_room(MIN_PAGE_BYTES) && leaves_room(DEFAULT_PAGE_BYTES) && leaves_room(MAX_PAGE_BYTES));
 const _: () = assert!(max_inline_bytes(MAX_PAGE_BYTES) < MAX_LOGGED_VALUE_BYTES);
 const _: () = assert!(max_key_bytes(MIN_PAGE_BYTES) >= 511, "keys as long as LMDB's fit the smallest page");
+const _: () = assert!(crate::LargeRef::BYTES + MAX_BEGINNING_BYTES <= max_inline_bytes(MIN_PAGE_BYTES));
 const _: () = assert!(MAX_TABLE_NAME_BYTES <= max_key_bytes(MIN_PAGE_BYTES));

@@ -7,7 +7,7 @@
 //! too ([`stamp_time`]). It precedes the first operation of a record if a reader follows the changes.
 
 use crate::codec::{Reader, Writer};
-use crate::{CommitTs, LargeRef, PagePtr, TableId};
+use crate::{CommitTs, Large, LargeRef, PagePtr, TableId};
 
 /// One logical operation. Its keys and values are borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub enum Op<'a> {
     PutLarge {
         /// The key.
         key: &'a [u8],
-        /// The reference to the new value.
-        large: LargeRef,
+        /// The reference to the new value, without its beginning.
+        large: Large<'a>,
     },
     /// Attaches a run that was synced before this was logged. All that the run says about the table takes effect before
     /// the operations that follow. Attach operations come first in a record.
@@ -143,7 +143,7 @@ impl<'a, W: Writer> Encoder<'a, W> {
             Op::PutLarge { key, large } => {
                 self.out.put_u8(kind::PUT_LARGE);
                 self.out.put_bytes(key);
-                self.out.put(&large.encode());
+                self.out.put(large.encoded_reference());
             }
             Op::Attach { delta, extents } => {
                 self.out.put_u8(kind::ATTACH);
@@ -272,7 +272,7 @@ impl<'a> Decoder<'a> {
         let op = match kind {
             kind::PUT => Op::Put { key: reader.bytes()?, value: reader.bytes()? },
             kind::PUT_LARGE => {
-                Op::PutLarge { key: reader.bytes()?, large: LargeRef::decode(&reader.array()?) }
+                Op::PutLarge { key: reader.bytes()?, large: Large::of(reader.take(LargeRef::BYTES)?) }
             }
             kind::ATTACH => {
                 Op::Attach { delta: reader.take(DELTA_BYTES)?.first_chunk()?, extents: reader.bytes()? }

@@ -254,7 +254,7 @@ impl Scan for RunScan<'_> {
         let value = match value {
             page::Value::Inline(bytes) => bytes,
             page::Value::Large(large) => {
-                self.large = run::read_large(self.pool, large)?;
+                self.large = run::read_large(self.pool, large.reference())?;
                 &self.large
             }
             page::Value::Deleted => return Err(base::Error::corruption("a delete with nothing below it")),

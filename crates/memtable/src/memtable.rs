@@ -184,7 +184,7 @@ impl Memtable {
         cursor.seek_first();
         while let Some(newest) = cursor.newest() {
             found.extend(newest.versions().filter_map(|record| match record.found() {
-                Value::Large(large) => Some(large),
+                Value::Large(large) => Some(large.reference()),
                 _ => None,
             }));
             cursor.next();

@@ -11,7 +11,7 @@
 
 use crate::arena::{Arena, Bump};
 use base::keys::head8;
-use base::{CommitTs, LargeRef, Value};
+use base::{CommitTs, Large, LargeRef, Value};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -65,16 +65,12 @@ impl<'m> Draft<'m> {
     /// Writes what a change of `key` consists of.
     #[inline]
     pub fn write(bump: &mut Bump, arena: &'m Arena, key: &[u8], value: Value<'_>) -> Draft<'m> {
-        let reference;
         let (value_bytes, payload) = match value {
             Value::Inline(value) => {
                 assert!(value.len() < LARGE as usize, "a value of {} bytes in memory", value.len());
                 (value.len() as u32, value)
             }
-            Value::Large(large) => {
-                reference = large.encode();
-                (LARGE, &reference[..])
-            }
+            Value::Large(large) => (LARGE, &large.encoded_reference()[..]),
             Value::Deleted => (TOMBSTONE, &[][..]),
         };
         let size = mem::size_of::<Header>() + key.len() + payload.len();
@@ -178,10 +174,7 @@ impl<'m> Record<'m> {
     pub fn found(self) -> Value<'m> {
         match self.header().value_bytes {
             TOMBSTONE => Value::Deleted,
-            LARGE => {
-                let bytes = self.behind_key(LargeRef::BYTES);
-                Value::Large(LargeRef::decode(bytes.first_chunk().expect("asked for as many")))
-            }
+            LARGE => Value::Large(Large::of(self.behind_key(LargeRef::BYTES))),
             value_bytes => Value::Inline(self.behind_key(value_bytes as usize)),
         }
     }

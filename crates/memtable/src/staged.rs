@@ -110,7 +110,7 @@ impl Staged {
     #[inline]
     pub fn push(&mut self, table: TableId, key: &[u8], value: Value<'_>) {
         let Stage { bump, drafts, pieces, .. } = self.stage.as_mut().expect("not dropped");
-        let is_large = matches!(value, Value::Large(_));
+        let is_large = matches!(value, Value::Large(..));
         let draft = Draft::write(bump, &self.memtable.arena, key, value);
         match pieces.last_mut() {
             Some(piece) if piece.table == table && drafts[drafts.len() - 1].key() < key => {

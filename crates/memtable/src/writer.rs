@@ -12,7 +12,7 @@ use base::budget::Charge;
 use base::op::Op;
 use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{CommitTs, LargeRef, TableId, Value};
+use base::{CommitTs, Large, TableId, Value};
 use std::sync;
 
 /// The right to write to a memtable, of which each memtable has one. Commits are applied in the order of their
@@ -131,7 +131,7 @@ impl Writer {
     }
 
     /// Sets `key` to a value that is stored in the data file. O(log n).
-    pub fn put_large(&mut self, table: TableId, key: &[u8], large: LargeRef, ts: CommitTs) {
+    pub fn put_large(&mut self, table: TableId, key: &[u8], large: Large<'_>, ts: CommitTs) {
         self.insert(table, Change { ts, key, value: Value::Large(large) });
     }
 
@@ -184,7 +184,7 @@ impl Writer {
     /// whole tree at once, and readers see it when it is complete. Otherwise it inserts each key near the previous one.
     ///
     /// ```
-    /// # use base::{CommitTs, LargeRef, TableId, Value};
+    /// # use base::{CommitTs, Large, LargeRef, TableId, Value};
     /// # use pando_memtable::Memtable;
     /// let (memtable, mut writer) = Memtable::new();
     /// let changes: [(&[u8], Value<'_>); 2] = [(b"a", Value::Inline(b"1")), (b"b", Value::Deleted)];
@@ -200,7 +200,7 @@ impl Writer {
     ) {
         let (table, mut tree) = self.tree(table, ts);
         let mut changes = changes.map(|(key, value)| {
-            if matches!(value, Value::Large(_)) {
+            if matches!(value, Value::Large(..)) {
                 table.note_large();
             }
             Change { ts, key, value }
@@ -216,7 +216,7 @@ impl Writer {
     #[inline]
     fn insert(&mut self, table: TableId, change: Change<'_>) {
         let (table, mut tree) = self.tree(table, change.ts);
-        if matches!(change.value, Value::Large(_)) {
+        if matches!(change.value, Value::Large(..)) {
             table.note_large();
         }
         tree.insert(change);

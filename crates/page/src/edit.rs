@@ -15,8 +15,8 @@ use crate::header::{
 };
 use crate::split::{common_len, laid_out_bytes};
 use crate::view::Cell;
-use crate::{LargeRef, Page, Value};
-use base::limits::{is_page_size, max_inline_bytes, max_key_bytes};
+use crate::{Page, Value};
+use base::limits::{MAX_BEGINNING_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
 use base::{CheckpointNo, DatabaseId, PagePtr, TableId, checksum};
 
 /// Costs of edits. Pass the same counters to the edits of several pages to add them up.
@@ -63,8 +63,7 @@ pub struct PageMut<'a> {
 /// A value as its cell stores it.
 struct Encoded<'v> {
     front: [u8; 2],
-    large: [u8; LargeRef::BYTES],
-    inline: Option<&'v [u8]>,
+    back: &'v [u8],
 }
 
 impl<'v> Encoded<'v> {
@@ -76,22 +75,23 @@ impl<'v> Encoded<'v> {
                     bytes.len() <= max_inline_bytes(page_bytes),
                     "a value this long lies outside the page"
                 );
-                let front = (bytes.len() as u16).to_le_bytes();
-                Encoded { front, large: [0; LargeRef::BYTES], inline: Some(bytes) }
+                Encoded { front: (bytes.len() as u16).to_le_bytes(), back: bytes }
             }
             Value::Large(large) => {
-                let front = (LARGE_BIT | LargeRef::BYTES as u16).to_le_bytes();
-                Encoded { front, large: large.encode(), inline: None }
+                let back = large.bytes();
+                assert!(
+                    large.beginning().len() <= MAX_BEGINNING_BYTES,
+                    "a beginning this long is of no value"
+                );
+                Encoded { front: (LARGE_BIT | back.len() as u16).to_le_bytes(), back }
             }
-            Value::Deleted => {
-                Encoded { front: DELETED_BIT.to_le_bytes(), large: [0; LargeRef::BYTES], inline: Some(&[]) }
-            }
+            Value::Deleted => Encoded { front: DELETED_BIT.to_le_bytes(), back: &[] },
         }
     }
 
     #[inline]
     fn cell<'c>(&'c self, suffix: &'c [u8]) -> Cell<'c> {
-        Cell { front: &self.front, suffix, back: self.inline.unwrap_or(&self.large) }
+        Cell { front: &self.front, suffix, back: self.back }
     }
 }
 

@@ -35,7 +35,7 @@ pub mod split;
 pub mod verify;
 pub mod view;
 
-pub use base::{LargeRef, Value};
+pub use base::{Large, LargeRef, Value};
 pub use compressed::{Compressed, Compressor};
 pub use edit::{EditCounters, NoRoom, PageMut};
 pub use header::Kind;

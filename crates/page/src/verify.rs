@@ -13,11 +13,13 @@
 use crate::alloc::FreeCell;
 use crate::edit::is_large;
 use crate::header::{
-    DELETED_BIT, GRANULE_BYTES, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot,
-    cell_bytes, field, head_of,
+    DELETED_BIT, GRANULE_BYTES, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, MAGIC, SLOT_BYTES, Slot, cell_bytes,
+    field, head_of,
 };
 use crate::{LargeRef, Page};
-use base::limits::{MAX_PAGE_BYTES, MAX_VALUE_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
+use base::limits::{
+    MAX_BEGINNING_BYTES, MAX_PAGE_BYTES, MAX_VALUE_BYTES, is_page_size, max_inline_bytes, max_key_bytes,
+};
 use base::{DatabaseId, Error, PagePtr, Result, checksum};
 use std::fmt::Display;
 
@@ -194,13 +196,23 @@ impl<'a> Check<'a> {
             return Ok(0);
         }
         self.large_count += 1;
-        let canonical = LARGE_BIT | LargeRef::BYTES as u16;
-        self.expect(written == canonical, "length of a large reference", canonical, written)?;
+        let (least, most) = (LargeRef::BYTES, LargeRef::BYTES + MAX_BEGINNING_BYTES);
+        let is_reference = written & DELETED_BIT == 0 && (least..=most).contains(&len);
+        let expected = format_args!("{least} to {most}, marked as one");
+        self.expect(is_reference, "length of a large reference", expected, written)?;
         let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
-        let Some(reference) = bytes.get(start..).and_then(|rest| rest.first_chunk()) else {
-            return Err(self.refusal("large reference", &"32 bytes inside the page", &start));
+        let payload = bytes.get(start..).and_then(|rest| rest.get(..len));
+        let Some((reference, beginning)) = payload.and_then(|payload| payload.split_first_chunk()) else {
+            return Err(self.refusal(
+                "large reference",
+                &format_args!("{len} bytes inside the page"),
+                &start,
+            ));
         };
-        let LargeRef { ptr, len_bytes, .. } = LargeRef::decode(reference);
+        let large = LargeRef::decode(reference);
+        let is_of_value = beginning.len() as u64 <= large.len_bytes && large.begins_with(beginning);
+        self.expect(is_of_value, "beginning of a large value", "its first bytes", beginning.escape_ascii())?;
+        let LargeRef { ptr, len_bytes, .. } = large;
         let known = ptr.flags() & !PagePtr::IN_PIECES == 0;
         self.expect(known, "flags of a large reference", "0 or 2", ptr.flags())?;
         let in_pieces = ptr.flags() & PagePtr::IN_PIECES != 0;

@@ -1,7 +1,7 @@
 //! Reading a page: plain slices into its bytes, without allocation and without the checks of [`Page::verify`].
 
 use crate::header::{DELETED_BIT, Kind, LARGE_BIT, Slot, cell_bytes, field};
-use crate::{LargeRef, Value};
+use crate::{Large, Value};
 use base::prefetch::prefetch;
 use base::{CheckpointNo, PagePtr, TableId, checksum};
 use std::ops::Range;
@@ -243,7 +243,7 @@ impl<'a> Page<'a> {
         match parts.class {
             0 => Value::Inline(payload),
             DELETED_BIT => Value::Deleted,
-            _ => Value::Large(LargeRef::decode(payload.try_into().expect("a large reference's bytes"))),
+            _ => Value::Large(Large::of(payload)),
         }
     }
 
@@ -255,7 +255,7 @@ impl<'a> Page<'a> {
         match field & (LARGE_BIT | DELETED_BIT) {
             0 => (usize::from(field), 0),
             DELETED_BIT => (0, DELETED_BIT),
-            _ => (LargeRef::BYTES, LARGE_BIT),
+            _ => (usize::from(field & !(LARGE_BIT | DELETED_BIT)), LARGE_BIT),
         }
     }
 
@@ -315,8 +315,8 @@ impl<'a> Page<'a> {
     }
 
     /// Returns the wrapping sum of `base::checksum::record` over a leaf's records, where a large value counts as its
-    /// encoded reference and a delete as an empty value. A merge must conserve it. `buffer` is scratch space for keys;
-    /// reuse it from page to page.
+    /// encoded reference with the beginning after it, and a delete as an empty value. A merge must conserve it.
+    /// `buffer` is scratch space for keys; reuse it from page to page.
     pub fn record_sum(self, buffer: &mut Vec<u8>) -> u64 {
         debug_assert_eq!(self.kind(), Kind::Leaf);
         buffer.clear();

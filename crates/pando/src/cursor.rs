@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use store::ValueReader;
 
-pub use store::{Cursor, CursorMut, LentRun, Span};
+pub use store::{Beginning, Cursor, CursorMut, LentRun, Span};
 
 mod sealed {
     pub trait Sealed {}
@@ -16,6 +16,9 @@ mod sealed {
 
 /// A key and a value, borrowed from a cursor; `None` if it is on no record.
 pub(crate) type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
+
+/// A key and the beginning of its value, borrowed from a cursor; `None` if it is on no record.
+pub(crate) type Begun<'c> = Option<(&'c [u8], Beginning<'c>)>;
 
 /// A cursor over the records of a span: a [`Cursor`], or a [`RemoteCursor`](crate::remote::RemoteCursor).
 ///
@@ -62,6 +65,29 @@ pub trait RecordCursor: sealed::Sealed {
     fn prev(&mut self) -> Result<Lent<'_>>;
     /// Moves to the first record at or after `key` within the span, and returns it.
     fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>>;
+    /// Moves to the next record. Returns its key and the beginning of its value; one that is stored outside of pages is
+    /// not read. [`RecordCursor::value`] reads it. A remote store has sent it, and returns the whole value.
+    ///
+    /// ```
+    /// use pando::RecordCursor;
+    ///
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let files = db.ensure_table("files")?;
+    /// db.put(&files, "long", [b"title: x\n".as_slice(), &[0; 100_000]].concat())?;
+    /// db.checkpoint()?; // Until then it is in memory as a whole.
+    /// let snapshot = db.snapshot()?;
+    /// let mut cursor = snapshot.cursor(&files, ..)?;
+    /// let (key, beginning) = cursor.next_beginning()?.expect("it was put");
+    /// assert_eq!((key, beginning.len_bytes), (&b"long"[..], 100_009));
+    /// assert!(beginning.bytes.starts_with(b"title: x\n") && !beginning.is_whole());
+    /// assert_eq!(cursor.value()?.map(<[u8]>::len), Some(100_009));
+    /// # pando::Result::Ok(())
+    /// ```
+    fn next_beginning(&mut self) -> Result<Begun<'_>>;
+    /// Does the same with the previous record.
+    fn prev_beginning(&mut self) -> Result<Begun<'_>>;
+    /// Does the same with the first record at or after `key` within the span.
+    fn seek_beginning(&mut self, key: &[u8]) -> Result<Begun<'_>>;
     /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
     /// Passes records that are in memory to `each` in descending order, at most `most`, and returns their number. That
@@ -199,6 +225,18 @@ macro_rules! record_cursor {
             #[inline]
             fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
                 <$type>::seek(self, key)
+            }
+            #[inline]
+            fn next_beginning(&mut self) -> Result<Begun<'_>> {
+                <$type>::next_beginning(self)
+            }
+            #[inline]
+            fn prev_beginning(&mut self) -> Result<Begun<'_>> {
+                <$type>::prev_beginning(self)
+            }
+            #[inline]
+            fn seek_beginning(&mut self, key: &[u8]) -> Result<Begun<'_>> {
+                <$type>::seek_beginning(self, key)
             }
             #[inline]
             fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {

@@ -77,7 +77,7 @@ pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
 pub use changes::{Applied, Change, Changes, ChangesOptions, Consumer, Operation};
 pub use compact::Compacted;
-pub use cursor::{Cursor, LentRun, Range, RecordCursor, Span};
+pub use cursor::{Beginning, Cursor, LentRun, Range, RecordCursor, Span};
 pub use database::{CommitHold, Database, TableOptions};
 pub use progress::ProgressResult;
 pub use prometheus::{prometheus, prometheus_of_top_tables};

@@ -1,6 +1,6 @@
 //! Reads from a snapshot: the state of one moment.
 
-use crate::cursor::{Cursor, Range, Span};
+use crate::cursor::{Beginning, Cursor, Range, Span};
 use base::Result;
 use store::ttl::Expiry;
 use store::{Resident, Table, ValueReader, ValueRef};
@@ -120,6 +120,34 @@ impl Snapshot {
         with: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
         self.inner.get_with(table, key.as_ref(), with)
+    }
+
+    /// Calls `with` on the beginning of the value of `key`: all of it, or what a page has of a value that is stored
+    /// outside of pages. Such a value is not read if it is longer than `whole_bytes`, so what stands at its front costs
+    /// as much as a short value.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.ensure_table("t")?;
+    /// db.put(&table, "k", [b"title: x\n".as_slice(), &[0; 100_000]].concat())?;
+    /// db.checkpoint()?; // Until then it is in memory as a whole.
+    /// let title = db.snapshot()?.get_beginning(&table, "k", 16 << 10, |beginning| {
+    ///     assert_eq!((beginning.bytes.len(), beginning.len_bytes), (480, 100_009));
+    ///     beginning.bytes[..8].to_vec()
+    /// })?;
+    /// assert_eq!(title.as_deref(), Some(&b"title: x"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_beginning<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        whole_bytes: usize,
+        with: impl FnOnce(Beginning<'_>) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.get_beginning(table, key.as_ref(), whole_bytes, with)
     }
 
     /// Returns a reader of the value of `key`, with [`std::io::Read`] and [`std::io::Seek`]. It can read any part of

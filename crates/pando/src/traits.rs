@@ -11,7 +11,7 @@
 //! A snapshot of the engine and one of a remote store have different cursors. So the cursor is a type of the trait
 //! rather than one type with two cases: a step over a record of the engine is then the same code as without the trait.
 
-use crate::cursor::{Cursor, Range, RecordCursor, Span};
+use crate::cursor::{Beginning, Cursor, Range, RecordCursor, Span};
 use crate::database::TableOptions;
 use crate::remote::{RemoteCursor, RemoteSnapshot, RemoteTransaction};
 use crate::snapshot::Snapshot;
@@ -77,6 +77,16 @@ pub trait ReadTables: sealed::Sealed {
         table: &Table,
         key: impl AsRef<[u8]>,
         with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>>;
+
+    /// Calls `with` on the beginning of the value of `key`; see [`Snapshot::get_beginning`]. Of a remote store it is
+    /// the whole value.
+    fn get_beginning<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        whole_bytes: usize,
+        with: impl FnOnce(Beginning<'_>) -> T,
     ) -> Result<Option<T>>;
 
     /// Returns the values of many keys, in the order of `keys`.
@@ -257,6 +267,17 @@ macro_rules! read_tables {
                 with: impl FnOnce(&[u8]) -> T,
             ) -> Result<Option<T>> {
                 <$type>::get_with(self, table, key, with)
+            }
+
+            #[inline]
+            fn get_beginning<T>(
+                &self,
+                table: &Table,
+                key: impl AsRef<[u8]>,
+                whole_bytes: usize,
+                with: impl FnOnce(Beginning<'_>) -> T,
+            ) -> Result<Option<T>> {
+                <$type>::get_beginning(self, table, key, whole_bytes, with)
             }
 
             #[inline]

@@ -214,8 +214,9 @@ impl<'a, A: Allocate> Builder<'a, A> {
                 "a value of {length} bytes is too long: the limit here is {MAX_LOGGED_VALUE_BYTES} bytes"
             )));
         }
-        let large = write_large(self.pool, &mut self.space, value)?;
-        self.append(key, Value::Large(large))
+        let mut buffer = Vec::new();
+        let large = write_large(self.pool, &mut self.space, value, &mut buffer)?;
+        self.append(key, large)
     }
 
     fn append(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
@@ -247,7 +248,11 @@ impl<'a, A: Allocate> Builder<'a, A> {
         let Some(compressing) = &self.compressing else { return false };
         let tail = PageMut::edit(&mut self.levels[0].tail);
         let tail = tail.as_page();
-        let value_bytes = if let Value::Inline(value) = value { value.len() } else { 0 };
+        let value_bytes = match value {
+            Value::Inline(value) => value.len(),
+            Value::Large(large) => large.bytes().len(),
+            Value::Deleted => 0,
+        };
         tail.count() > 0 && !compressing.has_room(tail.used_bytes() + key.len() + value_bytes)
     }
 

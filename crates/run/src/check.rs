@@ -4,13 +4,14 @@
 //! Of each page the check verifies: its checksum against the pointer, its structure, its level; that its keys lie
 //! between the keys of its parent that bound it; that the pointer is right about large values below; that it is not
 //! newer than its parent, and that no other parent leads to it; and that it names the right table, if it names one. Of
-//! each large value it verifies the checksum. Levels fall by one on every step down, so pointers in a circle are found.
-//! An error is reported, and the check continues with everything except what lies below a bad page.
+//! each large value it verifies the checksum, and the beginning that its page has. Levels fall by one on every step
+//! down, so pointers in a circle are found. An error is reported, and the check continues with everything except what
+//! lies below a bad page.
 //!
 //! Memory: one page for each level, a number for each page, and one piece of a large value with the list of its pieces.
 
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
-use crate::large::Pieces;
+use crate::large::{Pieces, wrong as wrong_value};
 use base::limits::UNIT_BYTES;
 use base::{CheckpointNo, Error, PagePtr, Result, TableId};
 use page::{LargeRef, Page, Value};
@@ -165,14 +166,14 @@ impl Check<'_> {
             self.report.bytes += self.key.len() as u64;
             match page.value(i) {
                 Value::Inline(value) => self.report.bytes += value.len() as u64,
-                Value::Large(large) => self.large(large)?,
+                Value::Large(large) => self.large(large.reference(), large.beginning())?,
                 Value::Deleted => {}
             }
         }
         Ok(())
     }
 
-    fn large(&mut self, large: LargeRef) -> Result<()> {
+    fn large(&mut self, large: LargeRef, beginning: &[u8]) -> Result<()> {
         let pieces = match Pieces::open(self.pool, large) {
             Ok(pieces) => pieces,
             Err(error) => return (self.wrong)(error),
@@ -180,7 +181,12 @@ impl Check<'_> {
         pieces.extents().try_for_each(|ptr| (self.visit)(ptr))?;
         let mut buffer = Vec::new();
         for at in 0..pieces.count() {
-            pieces.read(self.pool, at, &mut buffer).or_else(|error| (self.wrong)(error))?;
+            match pieces.read(self.pool, at, &mut buffer) {
+                Ok(()) if at == 0 && !buffer.starts_with(beginning) => {
+                    (self.wrong)(wrong_value(large, "its beginning differs from the one in its page"))?;
+                }
+                read => read.or_else(|error| (self.wrong)(error))?,
+            }
         }
         self.report.large_values += 1;
         self.report.bytes += large.len_bytes;

@@ -61,7 +61,7 @@ pub(crate) fn retire_subtree(
             if level > 0 {
                 dropped += retire_subtree(pool, reader, space, lived, page.child(i), level - 1, values)?;
             } else if let Value::Large(large) = page.value(i) {
-                retire_large(pool, space, large, lived.end)?;
+                retire_large(pool, space, large.reference(), lived.end)?;
             }
         }
     }

@@ -45,7 +45,7 @@ impl Run {
             let found = page.search(key).ok().map(|at| page.value(at));
             Ok(found.map(|value| match value {
                 Value::Inline(value) => Outline::Inline(value.len() as u64),
-                Value::Large(large) => Outline::Large(large.len_bytes),
+                Value::Large(large) => Outline::Large(large.reference().len_bytes),
                 Value::Deleted => Outline::Deleted,
             }))
         })

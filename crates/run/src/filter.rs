@@ -141,7 +141,7 @@ fn stretch_of(leaf: Page<'_>, key: &[u8]) -> Option<usize> {
 fn holds_at(leaf: Page<'_>, at: usize, probe: Probe<'_>) -> Result<bool> {
     match leaf.value(at) {
         Value::Inline(stretch) => holds(stretch, probe.hash).ok_or_else(|| no_stretch(stretch.len())),
-        Value::Large(_) | Value::Deleted => Err(no_stretch(0)),
+        Value::Large(..) | Value::Deleted => Err(no_stretch(0)),
     }
 }
 

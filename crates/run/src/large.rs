@@ -12,7 +12,9 @@
 //! The claims of a reference, an index and a piece are trusted only after they were found to agree: [`Pieces::open`].
 
 use crate::allocate::Allocate;
-use base::limits::{MAX_LOGGED_VALUE_BYTES, MAX_PIECES, MAX_VALUE_BYTES, PIECE_BYTES, UNIT_BYTES};
+use base::limits::{
+    MAX_LOGGED_VALUE_BYTES, MAX_PIECES, MAX_VALUE_BYTES, PIECE_BYTES, UNIT_BYTES, beginning_bytes,
+};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, checksum};
 use io::File;
@@ -136,6 +138,17 @@ impl Pieces {
         self.piece_bytes.min(self.len_bytes - at as u64 * self.piece_bytes) as usize
     }
 
+    /// Reads the bytes that a page has beside a reference. They are none if they cannot be read: then whatever reads
+    /// the value finds the damage, and a checkpoint goes on.
+    fn beginning(&self, pool: &Pool) -> Vec<u8> {
+        let mut first = Vec::new();
+        if self.read(pool, 0, &mut first).is_ok() {
+            first.truncate(beginning_bytes(self.len_bytes));
+        }
+        first.shrink_to_fit();
+        first
+    }
+
     /// Reads piece `at` into `buffer`, replacing its contents. The piece is read from the file and verified. After an
     /// error the buffer is empty.
     pub fn read(&self, pool: &Pool, at: usize, buffer: &mut Vec<u8>) -> Result<()> {
@@ -206,19 +219,37 @@ pub fn encode_index(len_bytes: u64, piece_bytes: usize, pieces: &[PagePtr]) -> V
     bytes
 }
 
-/// Writes `value`, of at most [`MAX_LOGGED_VALUE_BYTES`], to an extent of its own.
-pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -> Result<LargeRef> {
+/// Writes `value`, of at most [`MAX_LOGGED_VALUE_BYTES`], to an extent of its own. Returns what a page has of it, in
+/// `buffer`.
+pub(crate) fn write_large<'b>(
+    pool: &Pool,
+    space: &mut dyn Allocate,
+    value: &[u8],
+    buffer: &'b mut Vec<u8>,
+) -> Result<Value<'b>> {
+    let large = write_to_extent(pool, space, value)?;
+    Ok(Value::Large(large.encode_with(&value[..beginning_bytes(large.len_bytes)], buffer)))
+}
+
+fn write_to_extent(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -> Result<LargeRef> {
     let unit = space.for_value(value.len().div_ceil(UNIT_BYTES) as u64)?;
     let (ptr, head) = (write_extent(pool, unit, value)?, LargeRef::head_of(value));
     Ok(LargeRef { ptr, len_bytes: value.len() as u64, head })
 }
 
-/// Transfers a value to which the log referred to the checkpoint: its extents are saved as used.
-pub(crate) fn adopt_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> Result<()> {
+/// Transfers a value to which the log referred to the checkpoint: its extents are saved as used. Returns what a page
+/// has of it, in `buffer`.
+pub(crate) fn adopt_large<'b>(
+    pool: &Pool,
+    space: &Mutex<Space>,
+    large: LargeRef,
+    buffer: &'b mut Vec<u8>,
+) -> Result<Value<'b>> {
     let pieces = Pieces::open(pool, large)?;
-    let mut space = lock(space);
-    pieces.extents().for_each(|ptr| space.adopt(ptr.unit()));
-    Ok(())
+    let mut locked = lock(space);
+    pieces.extents().for_each(|ptr| locked.adopt(ptr.unit()));
+    drop(locked);
+    Ok(Value::Large(large.encode_with(&pieces.beginning(pool), buffer)))
 }
 
 /// Retires the extents of a value that checkpoint `at` no longer reaches.
@@ -243,7 +274,7 @@ pub(crate) fn move_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> 
     if !lock(space).has_room_before(large.ptr.unit(), units) {
         return Ok(None);
     }
-    write_large(pool, &mut { space }, &read_large(pool, large)?).map(Some)
+    write_to_extent(pool, &mut { space }, &read_large(pool, large)?).map(Some)
 }
 
 /// Returns the bytes of the value itself, wherever it is stored.
@@ -251,7 +282,7 @@ pub(crate) fn move_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> 
 pub(crate) fn value_bytes(value: Value<'_>) -> u64 {
     match value {
         Value::Inline(bytes) => bytes.len() as u64,
-        Value::Large(large) => large.len_bytes,
+        Value::Large(large) => large.reference().len_bytes,
         Value::Deleted => 0,
     }
 }
@@ -261,13 +292,13 @@ pub(crate) fn value_bytes(value: Value<'_>) -> u64 {
 pub(crate) fn record_hash(key: &[u8], value: Value<'_>) -> u64 {
     match value {
         Value::Inline(bytes) => checksum::record(key, bytes),
-        Value::Large(large) => checksum::record(key, &large.encode()),
+        Value::Large(large) => checksum::record(key, large.bytes()),
         Value::Deleted => checksum::record(key, &[]),
     }
 }
 
 #[cold]
-fn wrong(large: LargeRef, what: impl std::fmt::Display) -> Error {
+pub(crate) fn wrong(large: LargeRef, what: impl std::fmt::Display) -> Error {
     Error::corruption(format!("large value of {} bytes at {:?}: {what}", large.len_bytes, large.ptr))
 }
 

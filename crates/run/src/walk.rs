@@ -225,7 +225,7 @@ impl Walk {
                     return Ok(true);
                 }
             } else if let Value::Large(extent) = page.value(at) {
-                self.large.add(source, extent)?;
+                self.large.add(source, extent.reference())?;
                 self.at = At::Large;
             }
         }

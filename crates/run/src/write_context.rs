@@ -27,9 +27,9 @@ pub struct WriteContext<'a> {
 }
 
 impl WriteContext<'_> {
-    /// Transfers a value to which the log referred to the checkpoint.
-    pub fn adopt_large(&self, large: LargeRef) -> Result<()> {
-        adopt_large(self.pool, self.space, large)
+    /// Transfers a value to which the log referred to the checkpoint. Returns what a page has of it, in `buffer`.
+    pub fn adopt_large<'b>(&self, large: LargeRef, buffer: &'b mut Vec<u8>) -> Result<Value<'b>> {
+        adopt_large(self.pool, self.space, large, buffer)
     }
 
     /// Retires a large value.
@@ -40,7 +40,7 @@ impl WriteContext<'_> {
     /// Retires what a record held outside its page.
     pub fn retire_value(&self, value: Value<'_>) -> Result<()> {
         match value {
-            Value::Large(large) => self.retire_large(large),
+            Value::Large(large) => self.retire_large(large.reference()),
             Value::Inline(_) | Value::Deleted => Ok(()),
         }
     }

@@ -34,6 +34,7 @@ pub use open::beside::{self, Follower};
 pub use open::pinned::{self, Part, Pinned};
 pub use open::rebuild::{self, Rebuild};
 pub use open::recovery::{self, is_database_file, open, open_or_create};
+pub use read::beginning::Beginning;
 pub use read::handle::Table;
 pub use read::merge;
 pub use read::resident::Resident;

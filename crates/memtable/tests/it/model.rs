@@ -80,7 +80,7 @@ impl Model {
 fn owned((key, found): (&[u8], Value<'_>)) -> (Vec<u8>, Option<Vec<u8>>) {
     match found {
         Value::Inline(value) => (key.to_vec(), Some(value.to_vec())),
-        Value::Large(_) => unreachable!("none was put"),
+        Value::Large(..) => unreachable!("none was put"),
         Value::Deleted => (key.to_vec(), None),
     }
 }

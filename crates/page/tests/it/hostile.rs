@@ -2,7 +2,7 @@
 
 use base::env::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr, checksum};
-use pando_page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
+use pando_page::{EditCounters, Kind, Large, LargeRef, Page, PageMut, Value};
 use std::hint::black_box;
 
 const DATABASE: DatabaseId = DatabaseId(3);
@@ -17,7 +17,9 @@ fn leaf(random: &mut Random) -> Vec<u8> {
         let key = [b"key/".as_slice(), &(random.next_u64() >> 50).to_be_bytes()].concat();
         let large = LargeRef { ptr: PagePtr::new(5, 2, 9), len_bytes: 5000, head: *b"the head" };
         let inline = vec![i as u8; random.below(40) as usize];
-        let value = if i % 7 == 0 { Value::Large(large) } else { Value::Inline(&inline) };
+        let beginning = &b"the head, and what follows it"[..if i % 2 == 0 { 0 } else { 29 }];
+        let encoded = [&large.encode()[..], beginning].concat();
+        let value = if i % 7 == 0 { Value::Large(Large::of(&encoded)) } else { Value::Inline(&inline) };
         if let Err(at) = page.as_page().search(&key) {
             page.insert(at, &key, value, &mut counters).unwrap();
         }

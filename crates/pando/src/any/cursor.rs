@@ -1,6 +1,6 @@
 //! A cursor of either kind.
 
-use crate::cursor::{Cursor, Lent, LentRun, RecordCursor, Span};
+use crate::cursor::{Begun, Cursor, Lent, LentRun, RecordCursor, Span};
 use crate::remote::RemoteCursor;
 use base::Result;
 use store::ValueReader;
@@ -69,6 +69,18 @@ impl RecordCursor for AnyCursor<'_> {
 
     fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
         on_cursor!(self, cursor => cursor.seek(key))
+    }
+
+    fn next_beginning(&mut self) -> Result<Begun<'_>> {
+        on_cursor!(self, cursor => cursor.next_beginning())
+    }
+
+    fn prev_beginning(&mut self) -> Result<Begun<'_>> {
+        on_cursor!(self, cursor => cursor.prev_beginning())
+    }
+
+    fn seek_beginning(&mut self, key: &[u8]) -> Result<Begun<'_>> {
+        on_cursor!(self, cursor => cursor.seek_beginning(key))
     }
 
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {

@@ -1,7 +1,7 @@
 //! Snapshots and transactions of either kind.
 
 use crate::any::cursor::AnyCursor;
-use crate::cursor::{Range, Span};
+use crate::cursor::{Beginning, Range, Span};
 use crate::database::TableOptions;
 use crate::remote::{RemoteSnapshot, RemoteTransaction};
 use crate::snapshot::Snapshot;
@@ -164,6 +164,16 @@ macro_rules! read_tables {
                 with: impl FnOnce(&[u8]) -> T,
             ) -> Result<Option<T>> {
                 on_either!($type, self, reader => reader.get_with(table, key, with))
+            }
+
+            fn get_beginning<T>(
+                &self,
+                table: &Table,
+                key: impl AsRef<[u8]>,
+                whole_bytes: usize,
+                with: impl FnOnce(Beginning<'_>) -> T,
+            ) -> Result<Option<T>> {
+                on_either!($type, self, reader => reader.get_beginning(table, key, whole_bytes, with))
             }
 
             fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {

@@ -7,7 +7,7 @@
 //!    while the cursor borrows the transaction.
 //! 3. A move in the other direction, and a seek, forget the page.
 
-use crate::cursor::{LentRun, Span};
+use crate::cursor::{Beginning, Begun, LentRun, Span};
 use crate::remote::reads::{Oldest, Reads, Record, value};
 use crate::remote::seam::{Most, Order};
 use base::{Result, TableId, Value};
@@ -170,6 +170,21 @@ impl<'a> RemoteCursor<'a> {
         self.turn(Order::Forward, Some(self.span.starting(Bound::Included(key))));
         self.take()?;
         Ok(self.current())
+    }
+
+    /// Moves to the next record and returns it, with the whole value.
+    pub fn next_beginning(&mut self) -> Result<Begun<'_>> {
+        self.next().map(begun)
+    }
+
+    /// Moves to the previous record and returns it, with the whole value.
+    pub fn prev_beginning(&mut self) -> Result<Begun<'_>> {
+        self.prev().map(begun)
+    }
+
+    /// Moves to the first record at or after `key` within the span, and returns it with the whole value.
+    pub fn seek_beginning(&mut self, key: &[u8]) -> Result<Begun<'_>> {
+        self.seek(key).map(begun)
     }
 
     /// Passes the records after the current one that are in memory to `each`, at most `most`: the key, nothing, and the
@@ -358,4 +373,9 @@ impl<'a> RemoteCursor<'a> {
             }
         }
     }
+}
+
+/// Returns a record with its whole value.
+fn begun(record: Lent<'_>) -> Begun<'_> {
+    record.map(|(key, value)| (key, Beginning::whole(value)))
 }

@@ -44,6 +44,17 @@ macro_rules! shared_reads {
             Ok(self.get(table, key)?.map(|value| with(&value)))
         }
 
+        /// Calls `with` on the value of `key`, which is read as a whole.
+        pub fn get_beginning<T>(
+            &self,
+            table: &store::Table,
+            key: impl AsRef<[u8]>,
+            _: usize,
+            with: impl FnOnce(store::Beginning<'_>) -> T,
+        ) -> base::Result<Option<T>> {
+            self.get_with(table, key, |value| with(store::Beginning::whole(value)))
+        }
+
         /// Returns whether `key` exists. Reads the value.
         pub fn contains(&self, table: &store::Table, key: impl AsRef<[u8]>) -> base::Result<bool> {
             Ok(self.get(table, key)?.is_some())

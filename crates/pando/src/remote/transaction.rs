@@ -91,7 +91,7 @@ impl RemoteTransaction {
     pub(super) fn own_row(&self, name: &str) -> Option<Option<&[u8]>> {
         self.writes.get(TableId::CATALOG, name.as_bytes()).map(|own| match own {
             Value::Inline(row) => Some(row),
-            Value::Large(_) | Value::Deleted => None,
+            Value::Large(..) | Value::Deleted => None,
         })
     }
 
@@ -175,7 +175,7 @@ impl RemoteTransaction {
         for key in keys {
             let value = match own(key) {
                 Some(Value::Inline(value)) => Some(value.to_vec()),
-                Some(Value::Large(_) | Value::Deleted) => None,
+                Some(Value::Large(..) | Value::Deleted) => None,
                 None => match found.next() {
                     Some(found) => found,
                     None => break,
@@ -384,7 +384,7 @@ impl RemoteTransaction {
             for (key, own) in self.writes.records(table) {
                 match own {
                     Value::Inline(value) => commit.puts.push(Put { table, key, value, is_dated }),
-                    Value::Large(_) | Value::Deleted => commit.deletes.push((table, key)),
+                    Value::Large(..) | Value::Deleted => commit.deletes.push((table, key)),
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Values of any length: written and read a piece at a time.
 
 use super::Transaction;
+use crate::cursor::Beginning;
 use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use store::{OwnedValueWriter, Table, ValueReader, ValueWriter};
@@ -96,6 +97,18 @@ impl Transaction {
     /// [`crate::Snapshot::value_reader`]. It can outlive the transaction, even one that is rolled back.
     pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
         self.inner.value_reader(table, key.as_ref())
+    }
+
+    /// Calls `with` on the beginning of the value of `key`, including this transaction's writes; see
+    /// [`crate::Snapshot::get_beginning`].
+    pub fn get_beginning<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        whole_bytes: usize,
+        with: impl FnOnce(Beginning<'_>) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.get_beginning(table, key.as_ref(), whole_bytes, with)
     }
 
     /// Returns the length of the value of `key` in bytes, including this transaction's writes. A long value is not

@@ -115,7 +115,7 @@ pub struct Editor<'a> {
 enum New<'v> {
     Bytes(&'v [u8]),
     /// The value already lies in the data file.
-    Large(LargeRef),
+    Placed(Value<'v>),
 }
 
 /// What [`Editor::write`] does with an existing record.
@@ -207,11 +207,13 @@ impl<'a> Editor<'a> {
     }
 
     /// Stores a value that was already written to the data file for the log. Returns true if it replaced a record. The
-    /// extents belong to the checkpoint from now on; no byte of the value is read.
+    /// extents belong to the checkpoint from now on; of the value only its first piece is read, for its beginning.
     ///
     /// Errors: as [`Editor::put`], and those of [`Pieces::open`](crate::Pieces::open).
     pub fn put_large(&mut self, key: &[u8], large: LargeRef) -> Result<bool> {
-        self.write(key, New::Large(large), Existing::Replace)
+        let mut buffer = Vec::new();
+        let placed = adopt_large(self.pool, self.space, large, &mut buffer)?;
+        self.write(key, New::Placed(placed), Existing::Replace)
     }
 
     /// Retires a value that was written to the data file for the log, and that no record holds.
@@ -232,7 +234,7 @@ impl<'a> Editor<'a> {
         match value {
             Value::Inline(value) => self.put(key, value).map(drop),
             Value::Deleted => self.remove(key).map(drop),
-            Value::Large(_) => {
+            Value::Large(..) => {
                 self.check_key(key)?;
                 self.write_back_beyond_limit()?;
                 let leaf = self.descend(key, None)?.expect("without a probe every descent ends in a leaf");
@@ -260,7 +262,7 @@ impl<'a> Editor<'a> {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
                 Value::Inline(bytes) => return Ok(Some(bytes.to_vec())),
-                Value::Large(large) => large,
+                Value::Large(large) => large.reference(),
                 Value::Deleted => return Ok(None),
             },
         };
@@ -319,7 +321,7 @@ impl<'a> Editor<'a> {
     fn copy_value(&self, value: Value<'_>) -> Result<Option<Vec<u8>>> {
         match value {
             Value::Inline(bytes) => Ok(Some(bytes.to_vec())),
-            Value::Large(large) => read_large(self.pool, large).map(Some),
+            Value::Large(large) => read_large(self.pool, large.reference()).map(Some),
             Value::Deleted => Ok(None),
         }
     }
@@ -337,15 +339,16 @@ impl<'a> Editor<'a> {
                 (leaf, self.arena.page(leaf).search_counted(key, &mut self.counters))
             }
         };
+        let mut buffer = Vec::new();
         match place {
             Ok(_) if existing == Existing::Keep => Ok(true),
             Ok(at) => {
-                let value = self.place_value(value)?;
+                let value = self.place_value(value, &mut buffer)?;
                 self.overwrite(leaf, at, key, value)?;
                 Ok(true)
             }
             Err(at) => {
-                let value = self.place_value(value)?;
+                let value = self.place_value(value, &mut buffer)?;
                 self.add(leaf, at, key, value)?;
                 Ok(false)
             }
@@ -372,19 +375,16 @@ impl<'a> Editor<'a> {
         )))
     }
 
-    /// Returns the value in the form of a leaf: the value itself, or a reference to the extent to which it was just
-    /// written.
+    /// Returns the value in the form of a leaf: the value itself, or in `buffer` a reference to the extent to which it
+    /// was just written.
     #[inline]
-    fn place_value<'v>(&mut self, value: New<'v>) -> Result<Value<'v>> {
+    fn place_value<'v>(&self, value: New<'v>, buffer: &'v mut Vec<u8>) -> Result<Value<'v>> {
         match value {
             New::Bytes(value) if value.len() <= max_inline_bytes(self.pool.page_bytes()) => {
                 Ok(Value::Inline(value))
             }
-            New::Bytes(value) => write_large(self.pool, &mut { self.space }, value).map(Value::Large),
-            New::Large(large) => {
-                adopt_large(self.pool, self.space, large)?;
-                Ok(Value::Large(large))
-            }
+            New::Bytes(value) => write_large(self.pool, &mut { self.space }, value, buffer),
+            New::Placed(value) => Ok(value),
         }
     }
 
@@ -423,7 +423,7 @@ impl<'a> Editor<'a> {
         self.bytes = self.bytes.saturating_sub(key.len() as u64 + value_bytes(value));
         match value {
             Value::Inline(_) | Value::Deleted => Ok(()),
-            Value::Large(large) => retire_large(self.pool, self.space, large, self.birth),
+            Value::Large(large) => retire_large(self.pool, self.space, large.reference(), self.birth),
         }
     }
 

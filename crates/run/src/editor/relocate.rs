@@ -56,11 +56,10 @@ impl Editor<'_> {
             work.parents -= 1;
             let stop = self.look(&at, work)?;
             if stop.is_way_high || !stop.slots.is_empty() {
-                self.move_stop(&at, &stop, work)?;
-            }
-            // There is more to move here than was allowed: the next call finds the rest.
-            if work.units == 0 && !stop.slots.is_empty() {
-                return Ok(Some(at));
+                // There can be more to move here than was allowed: the next call begins there.
+                if let Some(left) = self.move_stop(&at, &stop, work)? {
+                    return Ok(Some(left));
+                }
             }
             match stop.next {
                 Some(next) => at = next,
@@ -89,11 +88,15 @@ impl Editor<'_> {
                 page.child(slot)
             })?;
             if level == 1 {
-                let children = self.with_page(ptr, level, |page| {
-                    (0..page.count()).map(|slot| page.child(slot)).collect::<Vec<_>>()
+                // What comes before the key was visited by an earlier call, and is not looked at again: packing may not
+                // have made it any shorter.
+                let (first, children) = self.with_page(ptr, level, |page| {
+                    let first = page.child_for(key);
+                    (first, (first..page.count()).map(|slot| page.child(slot)).collect::<Vec<_>>())
                 })?;
                 // All of this parent was visited: its range ends where its own parent says.
                 stop.slots = self.leaves_to_move(&children, work)?;
+                stop.slots.iter_mut().for_each(|slot| *slot += first);
                 return Ok(stop);
             }
             (ptr, level) = (child, level - 1);
@@ -143,10 +146,10 @@ impl Editor<'_> {
         Ok(with(pin.page()))
     }
 
-    /// Does step 2.
-    fn move_stop(&mut self, key: &[u8], stop: &Stop, work: &mut Relocation) -> Result<()> {
+    /// Does step 2. Returns the key from which on there are leaves left, if the allowed work ended before.
+    fn move_stop(&mut self, key: &[u8], stop: &Stop, work: &mut Relocation) -> Result<Option<Vec<u8>>> {
         self.path.invalidate();
-        let Some((root, mut level)) = self.top() else { return Ok(()) };
+        let Some((root, mut level)) = self.top() else { return Ok(None) };
         let page_units = (self.pool.page_bytes() / UNIT_BYTES) as u64;
         let mut node = self.own_root(root, level)?;
         while level > 1 {
@@ -156,31 +159,38 @@ impl Editor<'_> {
         }
         if level == 0 {
             work.units = work.units.saturating_sub(page_units);
-            return self.move_values(node, work);
+            return self.move_values(node, work).map(|()| None);
         }
         for &slot in &stop.slots {
             if work.units == 0 {
-                break;
+                let mut left = key.to_vec();
+                if slot > 0 {
+                    self.arena.page(node).copy_key(slot, &mut left);
+                }
+                return Ok(Some(left));
             }
             let leaf = self.own_child(node, slot, 0)?;
             work.units = work.units.saturating_sub(page_units);
             self.move_values(leaf, work)?;
             background::pause();
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Copies the large values of a dirty leaf that lie after the border to lower places.
     fn move_values(&mut self, leaf: u32, work: &mut Relocation) -> Result<()> {
-        let high: Vec<(usize, LargeRef)> = high_values(self.arena.page(leaf), work).collect();
-        for (at, old) in high {
+        let high: Vec<(usize, LargeRef, Vec<u8>)> = high_values(self.arena.page(leaf), work).collect();
+        for (at, old, beginning) in high {
             let Some(new) = move_large(self.pool, self.space, old)? else { continue };
             let mut key = std::mem::take(&mut self.scratch);
             self.arena.page(leaf).copy_key(at, &mut key);
-            let (was, is) = (record_hash(&key, Value::Large(old)), record_hash(&key, Value::Large(new)));
+            let (mut of_old, mut of_new) = (Vec::new(), Vec::new());
+            let old_value = Value::Large(old.encode_with(&beginning, &mut of_old));
+            let new_value = Value::Large(new.encode_with(&beginning, &mut of_new));
+            let (was, is) = (record_hash(&key, old_value), record_hash(&key, new_value));
             self.scratch = key;
             self.dirty_sum = self.dirty_sum.wrapping_sub(was).wrapping_add(is);
-            let replaced = self.arena.page_mut(leaf).replace(at, Value::Large(new), &mut self.counters);
+            let replaced = self.arena.page_mut(leaf).replace(at, new_value, &mut self.counters);
             replaced.expect("one reference is as long as another");
             lock(self.space).retire(old.ptr, self.birth)?;
             work.units = work.units.saturating_sub(old.ptr.units());
@@ -195,11 +205,18 @@ fn in_pieces(large: LargeRef) -> bool {
     large.ptr.flags() & PagePtr::IN_PIECES != 0
 }
 
-/// Returns the large values of a leaf, each in one extent, that lie after the border.
-fn high_values<'p>(page: Page<'p>, work: &Relocation) -> impl Iterator<Item = (usize, LargeRef)> + use<'p> {
+/// Returns the large values of a leaf, each in one extent, that lie after the border, with their beginnings.
+fn high_values<'p>(
+    page: Page<'p>,
+    work: &Relocation,
+) -> impl Iterator<Item = (usize, LargeRef, Vec<u8>)> + use<'p> {
     let border = work.border_unit;
     (0..page.count()).filter_map(move |at| match page.value(at) {
-        Value::Large(large) if large.ptr.unit() >= border && !in_pieces(large) => Some((at, large)),
+        Value::Large(large) => {
+            let reference = large.reference();
+            let is_high = reference.ptr.unit() >= border && !in_pieces(reference);
+            is_high.then(|| (at, reference, large.beginning().to_vec()))
+        }
         _ => None,
     })
 }

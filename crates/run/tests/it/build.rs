@@ -270,7 +270,7 @@ fn absorb(bed: &mut Bed, run: Run, deltas: &[Delta]) -> Run {
     let mut merge = Merge::open(deltas.iter().rev(), pool, &reader).unwrap();
     let mut note = |value: Value<'_>| {
         if let Value::Large(large) = value {
-            dropped.push(large.ptr);
+            dropped.push(large.reference().ptr);
         }
         Ok(())
     };

@@ -47,7 +47,7 @@ fn said_by(bed: &Bed, deltas: &[Delta], key: u32, is_stack: bool) -> Option<Opti
             Said::Record(position) => match position.leaf(pool, &mut guard).unwrap().value() {
                 Value::Inline(bytes) => Some(Some(u32::from_le_bytes(bytes.try_into().unwrap()))),
                 Value::Deleted => Some(None),
-                Value::Large(_) => panic!("none was added"),
+                Value::Large(..) => panic!("none was added"),
             },
         }
     })

@@ -28,7 +28,7 @@ impl<'a> ChangeValue<'a> {
     pub(super) fn new(guard: &'a Guard, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
         let stored = match value {
             Value::Inline(bytes) => Stored::Inline(bytes),
-            Value::Large(large) => Stored::Large(large),
+            Value::Large(large) => Stored::Large(large.reference()),
             Value::Deleted => return Ok(None),
         };
         let front_bytes = if is_dated { DATE_BYTES } else { 0 };

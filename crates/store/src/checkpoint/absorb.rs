@@ -83,6 +83,7 @@ fn absorb_memtable(
             value if reading.has_expired(value)? => editor.remove(key)?,
             Value::Inline(value) => editor.put(key, value)?,
             Value::Large(large) => {
+                let large = large.reference();
                 kept.insert(large.ptr.unit());
                 editor.put_large(key, large)?
             }

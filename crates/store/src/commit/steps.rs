@@ -482,7 +482,6 @@ pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, timed: 
         encoder.push(table, op.as_op());
     }
     for table in writes.tables() {
-        // This is not a plain loop, because the parts that the iterator is chained of have tighter ones.
-        writes.ops(table).for_each(|op| encoder.push(table, op));
+        writes.for_each_op(table, |op| encoder.push(table, op));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct AttachedRef {
 /// Returns what `record` refers to, in its order. A damaged record refers to nothing: applying it returns the error.
 pub(crate) fn references(record: &[u8]) -> impl Iterator<Item = Reference> {
     Decoder::begin(record).into_iter().flatten().filter_map(|(_, op)| match op {
-        Op::PutLarge { large, .. } => Some(Reference::Large(large)),
+        Op::PutLarge { large, .. } => Some(Reference::Large(large.reference())),
         Op::Attach { delta, extents } => {
             let attached = AttachedRef { delta: *delta, extents: extents.to_vec() };
             Some(Reference::Attached(Box::new(attached)))

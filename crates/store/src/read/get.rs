@@ -9,7 +9,7 @@ use crate::state::ttl::{Expiry, NEVER_MS, Reading};
 use base::env::Stopwatch;
 use base::latency::Cause;
 use base::slots::EpochGuard;
-use base::{LargeRef, Result, TableId};
+use base::{Large, LargeRef, Result, TableId};
 use page::Value;
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ impl<'s> Consumer<'s> for Length {
 
     #[inline(always)]
     fn large(self, large: LargeRef, _: EpochGuard<'s>) -> Result<Option<u64>> {
-        self.0.len_bytes(Value::Large(large))
+        self.0.len_bytes(Value::Large(Large::of(&large.encode())))
     }
 }
 
@@ -208,7 +208,7 @@ impl<'s> Consumer<'s> for Date {
 
     #[inline(always)]
     fn large(self, large: LargeRef, _: EpochGuard<'s>) -> Result<Option<u64>> {
-        self.0.date(Value::Large(large))
+        self.0.date(Value::Large(Large::of(&large.encode())))
     }
 }
 
@@ -224,6 +224,6 @@ impl<'s> Consumer<'s> for Location {
 
     #[inline(always)]
     fn large(self, large: LargeRef, _: EpochGuard<'s>) -> Result<Option<Located>> {
-        Located::of_value(Value::Large(large), self.0)
+        Located::of_value(Value::Large(Large::of(&large.encode())), self.0)
     }
 }

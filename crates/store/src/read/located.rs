@@ -17,7 +17,7 @@ impl Located {
     pub fn of_value(value: Value<'_>, reading: Reading) -> Result<Option<Located>> {
         match value {
             Value::Inline(stored) => Ok(reading.value(stored)?.map(|value| Located::Bytes(value.to_vec()))),
-            Value::Large(large) => Ok(Located::of_large(large, reading)),
+            Value::Large(large) => Ok(Located::of_large(large.reference(), reading)),
             Value::Deleted => Ok(None),
         }
     }

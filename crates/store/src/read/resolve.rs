@@ -13,7 +13,7 @@
 use crate::read::snapshot::Snapshot;
 use crate::state::view::{OpenMemtable, SealedMemtable, View};
 use base::slots::EpochGuard;
-use base::{CommitTs, LargeRef, Result, TableId};
+use base::{CommitTs, Large, LargeRef, Result, TableId};
 use memtable::Memtable;
 use page::Value;
 use run::{Delta, Leaf, Probe, Run, Said};
@@ -60,6 +60,13 @@ pub(crate) trait Consumer<'s>: Sized {
     /// Takes the value as it is stored at `place`: in a table with a TTL, after its date.
     fn value(self, stored: &[u8], place: Place<'_, 's>) -> Result<Option<Self::Output>>;
 
+    /// Looks at the beginning of a value outside the pages, which the page with its reference has. `large` is called
+    /// next.
+    #[inline(always)]
+    fn beginning(&mut self, _: Large<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes a value outside the pages. The call keeps it.
     fn large(self, large: LargeRef, call: EpochGuard<'s>) -> Result<Option<Self::Output>>;
 }
@@ -86,7 +93,7 @@ impl Snapshot {
         let ts = self.ts();
         match view.memtables().find_map(|memtable| memtable.get(table, key, ts)) {
             Some(Value::Inline(stored)) => return consumer.value(stored, Place::Memtable(call)),
-            Some(Value::Large(large)) => return consumer.large(large, call),
+            Some(Value::Large(large)) => return consumer.large(large.reference(), call),
             Some(Value::Deleted) => return Ok(None),
             None => {}
         }
@@ -109,7 +116,7 @@ impl Snapshot {
         for Source { memtable, attached } in sources(&view.open, &view.sealed, table, self.ts()) {
             match memtable.get(table, key, self.ts()) {
                 Some(Value::Inline(stored)) => return consumer.value(stored, Place::Memtable(call)),
-                Some(Value::Large(large)) => return consumer.large(large, call),
+                Some(Value::Large(large)) => return consumer.large(large.reference(), call),
                 Some(Value::Deleted) => return Ok(None),
                 None => {}
             }
@@ -157,14 +164,17 @@ impl Snapshot {
 #[inline(always)]
 fn in_page<'s, C: Consumer<'s>>(
     mut call: EpochGuard<'s>,
-    consumer: C,
+    mut consumer: C,
     find: impl for<'g> FnOnce(&'g mut EpochGuard<'s>) -> Result<Option<Leaf<'g>>>,
 ) -> Result<Option<C::Output>> {
     let large = match find(&mut call)? {
         None => return Ok(None),
         Some(leaf) => match leaf.value() {
             Value::Inline(stored) => return consumer.value(stored, Place::Page(&leaf)),
-            Value::Large(large) => large,
+            Value::Large(large) => {
+                consumer.beginning(large)?;
+                large.reference()
+            }
             Value::Deleted => return Ok(None),
         },
     };

@@ -24,6 +24,7 @@ use std::ops::Bound;
 
 mod bounds;
 mod lent_run;
+mod unread;
 
 pub use lent_run::LentRun;
 
@@ -209,7 +210,7 @@ impl<'a> Cursor<'a> {
         let (key, item) = self.entry()?;
         match item {
             Value::Inline(stored) => Some((key, self.reading.value(stored).ok()??)),
-            Value::Large(_) | Value::Deleted => Some((key, self.large.as_deref()?)),
+            Value::Large(..) | Value::Deleted => Some((key, self.large.as_deref()?)),
         }
     }
 
@@ -224,7 +225,9 @@ impl<'a> Cursor<'a> {
             Value::Inline(stored) => {
                 Some((stored.len() - self.reading.front_bytes().min(stored.len())) as u64)
             }
-            Value::Large(large) => Some(large.len_bytes.saturating_sub(self.reading.front_bytes() as u64)),
+            Value::Large(large) => {
+                Some(large.reference().len_bytes.saturating_sub(self.reading.front_bytes() as u64))
+            }
             Value::Deleted => None,
         }
     }
@@ -233,7 +236,7 @@ impl<'a> Cursor<'a> {
     pub fn value(&mut self) -> Result<Option<&[u8]>> {
         if let (None, Some((_, Value::Large(large)))) = (&self.large, self.entry()) {
             self.snapshot.check_held()?;
-            self.large = Some(self.reading.whole(self.snapshot.store().read_large(large)?));
+            self.large = Some(self.reading.whole(self.snapshot.store().read_large(large.reference())?));
         }
         Ok(self.current().map(|(_, value)| value))
     }
@@ -247,6 +250,7 @@ impl<'a> Cursor<'a> {
                 None => return Ok(None),
             },
             Value::Large(large) => {
+                let large = large.reference();
                 match self.own.map(|(writes, table)| writes.large(table, key)) {
                     // It may be in a run of the transaction's own, which is freed with it; then it is not long.
                     Some(None) if large.ptr.flags() & PagePtr::IN_PIECES == 0 => {
@@ -385,14 +389,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the first record at or after `key` within the span, and returns it.
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
-        self.snapshot.check_held()?;
-        let from = if key < self.span.start() { self.span.start() } else { key };
-        let on = self.merged.seek(from, self.span.end());
-        if let Some(recorder) = &mut self.recorder {
-            // The keys between the old place and the new one were not read.
-            recorder.begin(from, Bound::Excluded(from));
-        }
-        self.arrive_forward(on, false)?;
+        self.move_to(key)?;
         self.lend()
     }
 
@@ -458,7 +455,7 @@ impl<'a> Cursor<'a> {
                 None => return Ok(None),
             },
             Value::Large(reference) => {
-                let read = snapshot.store().read_large(reference);
+                let read = snapshot.store().read_large(reference.reference());
                 if read.is_err() {
                     *place = Place::Fresh;
                 }

@@ -59,7 +59,7 @@ impl<'a, T: Take> Blend<'a, T> {
     pub fn tree(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         self.log_before(Some(key))?;
         let is_hidden = match self.memtable.get(self.table, key, CommitTs::MAX) {
-            Some(Value::Inline(_) | Value::Large(_)) => self.hides != Hides::Nothing,
+            Some(Value::Inline(_) | Value::Large(..)) => self.hides != Hides::Nothing,
             Some(Value::Deleted) => self.hides == Hides::All,
             None => false,
         };

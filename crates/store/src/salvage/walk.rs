@@ -210,7 +210,7 @@ impl Values<'_> {
     pub fn read<'v>(&self, value: Value<'v>) -> Result<Cow<'v, [u8]>> {
         match value {
             Value::Inline(value) => Ok(Cow::Borrowed(value)),
-            Value::Large(large) => self.read_large(large).map(Cow::Owned),
+            Value::Large(large) => self.read_large(large.reference()).map(Cow::Owned),
             Value::Deleted => Err(Error::corruption("a B+tree contains a delete")),
         }
     }

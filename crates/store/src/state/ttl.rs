@@ -152,7 +152,7 @@ impl Reading {
         match value {
             _ if self.has_expired(value)? || !self.is_dated() => Ok(None),
             Value::Inline(stored) => Ok(stored.first_chunk().map(|date| u64::from_le_bytes(*date))),
-            Value::Large(large) => Ok(Some(u64::from_le_bytes(large.head))),
+            Value::Large(large) => Ok(Some(u64::from_le_bytes(large.reference().head))),
             Value::Deleted => Ok(None),
         }
     }
@@ -192,6 +192,7 @@ impl Reading {
         match value {
             Value::Inline(stored) => Ok(self.value(stored)?.map(|value| value.len() as u64)),
             Value::Large(large) => {
+                let large = large.reference();
                 let len_bytes = large.len_bytes.saturating_sub(self.front_bytes() as u64);
                 Ok(self.is_alive(large).then_some(len_bytes))
             }
@@ -217,7 +218,7 @@ impl Reading {
         match value {
             _ if self == Reading::Plain => Ok(false),
             Value::Inline(stored) => self.value(stored).map(|value| value.is_none()),
-            Value::Large(large) => Ok(!self.is_alive(large)),
+            Value::Large(large) => Ok(!self.is_alive(large.reference())),
             Value::Deleted => Ok(false),
         }
     }

@@ -14,7 +14,7 @@
 
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
-use base::{Error, LargeRef, PagePtr, Result};
+use base::{Error, Large, LargeRef, PagePtr, Result};
 use run::large::{encode_index, write_extent};
 use space::Extent;
 use std::sync::Arc;
@@ -24,14 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// commit published it.
 #[derive(Debug)]
 pub struct Unpublished {
-    large: LargeRef,
+    /// The encoded reference.
+    large: [u8; LargeRef::BYTES],
     extents: Extents,
 }
 
 impl Unpublished {
     /// Returns the reference to the value.
-    pub fn large(&self) -> LargeRef {
-        self.large
+    pub fn large(&self) -> Large<'_> {
+        Large::of(&self.large)
     }
 
     /// Notes that the log now refers to the extents. The caller holds the commit lock.
@@ -204,7 +205,10 @@ impl Stream {
                 extents.write(&index)?.with_flags(PagePtr::IN_PIECES)
             }
         };
-        Ok(Streamed::Large(Arc::new(Unpublished { large: LargeRef { ptr, len_bytes, head }, extents })))
+        Ok(Streamed::Large(Arc::new(Unpublished {
+            large: LargeRef { ptr, len_bytes, head }.encode(),
+            extents,
+        })))
     }
 }
 

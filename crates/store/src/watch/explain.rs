@@ -176,7 +176,7 @@ impl Snapshot {
         }
         let outline = memtable.get(table, key, self.ts()).map(|found| match found {
             Value::Inline(value) => Outline::Inline(value.len() as u64),
-            Value::Large(large) => Outline::Large(large.len_bytes),
+            Value::Large(large) => Outline::Large(large.reference().len_bytes),
             Value::Deleted => Outline::Deleted,
         });
         note(step, outline)

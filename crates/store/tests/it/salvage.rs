@@ -206,7 +206,7 @@ fn placed(data: &[u8], superblock: &Superblock) -> Vec<Placed> {
                 Value::Large(large) => {
                     let file =
                         MemDir::from(Files::from([("data".to_owned(), data.to_vec())])).open("data").unwrap();
-                    let pieces = Pieces::find(&*file, database, large).unwrap();
+                    let pieces = Pieces::find(&*file, database, large.reference()).unwrap();
                     let skipped = pieces.extents().count() - pieces.count();
                     let parts = pieces.parts().skip(skipped);
                     let value = parts.flat_map(|(ptr, len)| at(ptr, len as usize).to_vec()).collect();

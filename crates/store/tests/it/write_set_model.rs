@@ -109,7 +109,7 @@ impl Pair {
         let own = match self.real.get(key.0, &key.1) {
             Some(Value::Inline(value)) => Some(Some(value)),
             Some(Value::Deleted) => Some(None),
-            Some(Value::Large(_)) => unreachable!("none was put"),
+            Some(Value::Large(..)) => unreachable!("none was put"),
             None => None,
         };
         assert_eq!(own, self.model.get(&key), "{key:?}");
@@ -119,7 +119,8 @@ impl Pair {
         self.real.sort_all();
         let mut keys = BTreeMap::new();
         for table in self.real.tables() {
-            let ops: Vec<_> = self.real.ops(table).collect();
+            let mut ops = Vec::new();
+            self.real.for_each_op(table, |op| ops.push(op));
             let first_record = ops.iter().position(|op| !matches!(op, Op::DeleteRange { .. }));
             let records = &ops[first_record.unwrap_or(ops.len())..];
             let of = |op: &Op<'_>| match *op {
@@ -133,7 +134,8 @@ impl Pair {
             keys.extend(records.into_iter().map(|(key, value)| ((table, key), value)));
         }
         assert_eq!(keys, self.model.keys);
-        let operations: usize = self.real.tables().map(|table| self.real.ops(table).count()).sum();
+        let mut operations = 0;
+        self.real.tables().for_each(|table| self.real.for_each_op(table, |_| operations += 1));
         assert_eq!(self.real.operations(), operations as u64);
         assert_eq!(self.real.is_empty(), operations == 0);
         self.check_written();

@@ -3,7 +3,7 @@
 
 use base::budget::Account;
 use base::slots::{Reader, Slots};
-use base::{CheckpointNo, DatabaseId, PagePtr, Result};
+use base::{CheckpointNo, DatabaseId, PagePtr, Result, limits};
 use io::{Dir, File, MemDir};
 use page::{EditCounters, Value};
 use pando_run::{CheckReport, Cursor, Editor, Run, read_large};
@@ -141,7 +141,11 @@ fn new_pool(file: &Arc<dyn File>, page_bytes: usize, pool_bytes: usize, slots: &
 pub fn copy(pool: &Pool, value: Value<'_>) -> Vec<u8> {
     match value {
         Value::Inline(bytes) => bytes.to_vec(),
-        Value::Large(large) => read_large(pool, large).unwrap(),
+        Value::Large(large) => {
+            let value = read_large(pool, large.reference()).unwrap();
+            assert_eq!(large.beginning(), &value[..limits::beginning_bytes(value.len() as u64)]);
+            value
+        }
         Value::Deleted => panic!("a delete where there can be none"),
     }
 }

@@ -47,7 +47,7 @@ impl Checkpoint<'_> {
         let mut builder = self.builder(table)?;
         let has_below = !entries.is_empty();
         // A large value is identified by its first unit.
-        let mut kept = HashSet::new();
+        let (mut kept, mut buffer) = (HashSet::new(), Vec::new());
         let mut cursor = memtable.cursor(table, CommitTs::MAX);
         cursor.seek_first();
         let mut read = 0;
@@ -56,9 +56,9 @@ impl Checkpoint<'_> {
             match if has_expired { Value::Deleted } else { found } {
                 Value::Inline(_) => builder.add(key, found)?,
                 Value::Large(large) => {
+                    let large = large.reference();
                     kept.insert(large.ptr.unit());
-                    context.adopt_large(large)?;
-                    builder.add(key, found)?;
+                    builder.add(key, context.adopt_large(large, &mut buffer)?)?;
                 }
                 Value::Deleted if has_below => builder.add(key, Value::Deleted)?,
                 Value::Deleted => {}

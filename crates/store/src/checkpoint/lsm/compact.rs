@@ -179,7 +179,7 @@ impl Checkpoint<'_> {
             let value = reading.unless_expired(value, &context)?;
             let value_bytes = match value {
                 Value::Inline(value) => value.len(),
-                Value::Large(_) | Value::Deleted => 0,
+                Value::Large(..) | Value::Deleted => 0,
             };
             moved += (key.len() + value_bytes) as u64 + RECORD_BYTES;
             records += 1;

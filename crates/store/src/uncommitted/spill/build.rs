@@ -62,7 +62,7 @@ pub(super) fn write(
     let delta = draft.build(store, ranges, &mut |builder| {
         writes.records(table).try_for_each(|(key, own)| match own {
             // It stays in memory: it is only a reference.
-            Value::Large(_) => Ok(()),
+            Value::Large(..) => Ok(()),
             own => builder.add(key, own),
         })
     })?;
@@ -96,7 +96,7 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
         let mut merge = Merge::open(list.iter().map(|spilled| &spilled.delta), &store.pool, reader)?;
         let mut drop_value = |value: Value<'_>| {
             if let Value::Large(large) = value {
-                garbage.push(Extent::from(large.ptr));
+                garbage.push(Extent::from(large.reference().ptr));
             }
             Ok(())
         };

@@ -70,15 +70,19 @@ impl WriteSet {
         self.table(table).into_iter().flat_map(move |set| set.in_order(&self.arena).map(record))
     }
 
-    /// Returns everything to commit in `table`, which must have been sorted, in the order of the log.
-    pub fn ops(&self, table: TableId) -> impl Iterator<Item = Op<'_>> {
-        let ranges = self.ranges(table).map(|(start, end)| Op::DeleteRange { start, end });
-        let records = self.records(table).map(|(key, own)| match own {
-            Value::Inline(value) => Op::Put { key, value },
-            Value::Large(large) => Op::PutLarge { key, large },
-            Value::Deleted => Op::Delete { key },
+    /// Passes on everything to commit in `table`, which must have been sorted, in the order of the log. This is no
+    /// iterator, because moving one costs a commit of a single put 3% of its instructions.
+    pub fn for_each_op<'w>(&'w self, table: TableId, mut each: impl FnMut(Op<'w>)) {
+        let Some(set) = self.table(table) else { return };
+        set.ranges.spans().for_each(|(start, end)| each(Op::DeleteRange { start, end }));
+        set.in_order(&self.arena).for_each(|entry| {
+            let key = entry.key(&self.arena);
+            each(match entry.own(&self.arena, &self.large) {
+                Value::Inline(value) => Op::Put { key, value },
+                Value::Large(large) => Op::PutLarge { key, large },
+                Value::Deleted => Op::Delete { key },
+            });
         });
-        ranges.chain(records)
     }
 
     /// Returns what validation needs, table by table, for the tables for which `changed` returns true. It is in key

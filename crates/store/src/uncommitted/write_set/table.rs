@@ -96,7 +96,7 @@ impl Entry {
     }
     /// Returns what was written, for an entry that is not gone.
     #[inline]
-    pub(super) fn own<'a>(&self, arena: &'a Arena, large: &LargeValues) -> Value<'a> {
+    pub(super) fn own<'a>(&self, arena: &'a Arena, large: &'a LargeValues) -> Value<'a> {
         match self.state {
             State::Value => Value::Inline(arena.get(self.value, self.value_len as usize)),
             State::Large => Value::Large(large.get(self.value.as_index()).large()),

@@ -1,6 +1,7 @@
 //! Look-ups in the snapshot that use and find its gaps: see [`crate::write::gap`].
 
 use super::Transaction;
+use crate::read::beginning::Beginning;
 use crate::read::handle::Admitted;
 use crate::read::scan::Cursor;
 use crate::read::value_ref::ValueRef;
@@ -18,6 +19,18 @@ impl Transaction {
     #[inline]
     pub(super) fn value_in_snapshot(&self, of: Admitted, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
         self.unless_in_gap(of, key, || self.snapshot.get_ref_in(of.id, of.reading, key))
+    }
+
+    /// Calls `with` on the beginning of the value of `key` in the snapshot. The caller records that it was read.
+    pub(super) fn beginning_in_snapshot<T>(
+        &self,
+        of: Admitted,
+        key: &[u8],
+        whole_bytes: usize,
+        with: impl FnOnce(Beginning<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let look = || self.snapshot.beginning_in((of.id, of.reading), key, whole_bytes, with);
+        self.unless_in_gap(of, key, look)
     }
 
     #[inline]

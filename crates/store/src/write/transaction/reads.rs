@@ -2,6 +2,7 @@
 //! are recorded, for validation at commit.
 
 use super::Transaction;
+use crate::read::beginning::Beginning;
 use crate::read::handle::{Admitted, Table, not_by_key};
 use crate::read::located::Located;
 use crate::read::resident::Resident;
@@ -69,7 +70,7 @@ impl Transaction {
         let Some(own) = self.resolve(id, key)? else { return self.snapshot.get_in(id, reading, key) };
         match own.value() {
             Value::Inline(stored) => reading.copy(stored),
-            Value::Large(large) => self.snapshot.large_copy(reading, large),
+            Value::Large(large) => self.snapshot.large_copy(reading, large.reference()),
             Value::Deleted => Ok(None),
         }
     }
@@ -88,7 +89,7 @@ impl Transaction {
             Some(Value::Inline(stored)) => {
                 Ok(reading.copy(stored)?.map_or(Resident::Absent, Resident::Found))
             }
-            Some(Value::Large(_)) => Ok(Resident::WouldWait),
+            Some(Value::Large(..)) => Ok(Resident::WouldWait),
             Some(Value::Deleted) => Ok(Resident::Absent),
             None => {
                 self.note_read(id, key);
@@ -103,7 +104,7 @@ impl Transaction {
         let Admitted { id, reading, .. } = admitted;
         let Some(own) = self.resolve(id, key)? else { return self.value_in_snapshot(admitted, key) };
         if let Value::Large(large) = own.value() {
-            return Ok(self.snapshot.large_copy(reading, large)?.map(ValueRef::owned));
+            return Ok(self.snapshot.large_copy(reading, large.reference())?.map(ValueRef::owned));
         }
         match own {
             OwnEntry::Written(Value::Inline(stored)) => Ok(reading.value(stored)?.map(ValueRef::lent)),
@@ -116,6 +117,30 @@ impl Transaction {
     #[inline]
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         Ok(self.get_ref(table, key)?.map(|value| with(&value)))
+    }
+
+    /// Calls `with` on the beginning of the value of `key`, including own writes. A value of at most `whole_bytes` is
+    /// read as a whole.
+    pub fn get_beginning<T>(
+        &self,
+        table: &Table,
+        key: &[u8],
+        whole_bytes: usize,
+        with: impl FnOnce(Beginning<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let admitted = self.admitted(table)?;
+        let Admitted { id, reading, .. } = admitted;
+        let own = match self.resolve(id, key)? {
+            None => return self.beginning_in_snapshot(admitted, key, whole_bytes, with),
+            Some(own) => own,
+        };
+        match (Beginning::of(own.value(), reading)?, own.value()) {
+            (Some(beginning), Value::Large(large)) if beginning.len_bytes <= whole_bytes as u64 => Ok(self
+                .snapshot
+                .large_copy(reading, large.reference())?
+                .map(|whole| with(Beginning::whole(&whole)))),
+            (beginning, _) => Ok(beginning.map(with)),
+        }
     }
 
     /// Returns whether `key` exists.
@@ -137,7 +162,7 @@ impl Transaction {
         let located = match own.value() {
             // It is not longer than a value that the log would hold; a reference could outlive the run.
             Value::Large(large) if matches!(own, OwnEntry::Spilled(_)) => {
-                self.snapshot.large_copy(reading, large)?.map(Located::Bytes)
+                self.snapshot.large_copy(reading, large.reference())?.map(Located::Bytes)
             }
             value => Located::of_value(value, reading)?,
         };
