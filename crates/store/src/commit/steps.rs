@@ -221,6 +221,9 @@ impl Store {
         }
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
+        if request.writes.has_large() {
+            committer.large_bytes += request.writes.large_bytes();
+        }
         let sealed = self.seal_if_full(committer, end);
         Applied { ts, durable_at: end, durability, sealed, wants_segment }
     }
@@ -401,6 +404,7 @@ impl Store {
         let full = used >= shares.full_bytes()
             || committer.open.records() >= self.seal_records.min(self.max_log_records / 4).max(1)
             || end.0.saturating_sub(committer.opened_at.0) >= self.max_log_bytes / 4
+            || committer.large_bytes >= shares.large_bytes()
             || (used >= shares.memtables_bytes / 16 && is_scarce());
         if full && self.pressure().sealed < MAX_SEALED {
             self.seal(committer);
@@ -435,6 +439,7 @@ impl Store {
         writer: Writer,
     ) {
         committer.opened_at = sealed.log_end.lsn;
+        committer.large_bytes = 0;
         committer.history.insert(0, sealed);
         committer.open = open;
         committer.writer = writer;

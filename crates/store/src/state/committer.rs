@@ -16,6 +16,8 @@ pub(crate) struct Committer {
     pub open: Arc<Memtable>,
     /// The log's position when the open memtable was opened.
     pub opened_at: Lsn,
+    /// The length of the large values to which the open memtable refers, in bytes.
+    pub large_bytes: u64,
     /// The last timestamp that was given.
     pub last: CommitTs,
     /// The sealed memtables against which a read-write transaction may still have to be validated, newest first.
@@ -51,6 +53,7 @@ impl Committer {
             writer,
             open,
             opened_at,
+            large_bytes: 0,
             last,
             history,
             history_floor: CommitTs(0),

@@ -123,6 +123,8 @@ pub struct Shares {
     pub memtable_chunk_bytes: usize,
 }
 
+/// The least length of large values, in bytes, that is worth a checkpoint.
+const LEAST_LARGE_BYTES: usize = 16 << 20;
 /// The memory below which filters are only read from pages.
 const LEAST_FOR_FILTERS: usize = 4 << 20;
 
@@ -132,6 +134,12 @@ impl Shares {
     /// empty.
     pub fn full_bytes(&self) -> usize {
         self.seal_bytes - self.seal_bytes / 64
+    }
+
+    /// Returns the length of the large values to which a memtable may refer, in bytes. Those that newer ones replace
+    /// are only free after a checkpoint, however little memory their references take.
+    pub fn large_bytes(&self) -> u64 {
+        self.seal_bytes.max(LEAST_LARGE_BYTES) as u64
     }
 
     /// Returns the size of a transaction's read set at which neighbours are joined.

@@ -8,6 +8,7 @@ mod failed_commits;
 mod filters;
 mod full_disk;
 mod gaps;
+mod large_values;
 mod long_snapshot;
 mod lsm;
 mod many_tables;

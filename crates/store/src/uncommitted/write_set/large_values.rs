@@ -22,6 +22,11 @@ impl LargeValues {
         self.0[index].as_ref().expect("an entry's large value is held")
     }
 
+    /// Returns the length of all values together, in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        self.0.iter().flatten().map(|value| value.large().reference().len_bytes).sum()
+    }
+
     /// Releases the value with this number, if there is one: nothing refers to it.
     #[inline]
     pub fn release(&mut self, index: Option<usize>) {

@@ -178,6 +178,11 @@ impl WriteSet {
         !self.large.is_empty()
     }
 
+    /// Returns the length of the large values that are put, in bytes. O(large values that were ever put).
+    pub fn large_bytes(&self) -> u64 {
+        self.large.len_bytes()
+    }
+
     /// Deletes `key`, whether or not it exists. It costs what [`WriteSet::put`] does.
     #[inline]
     pub fn delete(&mut self, table: TableId, key: &[u8], prior: Prior) {
