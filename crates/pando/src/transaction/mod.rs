@@ -116,6 +116,21 @@ impl Transaction {
         self.inner.get_ref(table, key.as_ref())
     }
 
+    /// Returns a snapshot of the moment at which the transaction began, without its own writes.
+    ///
+    /// ```
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.ensure_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, "own", "1")?;
+    /// assert!(!tx.snapshot()?.contains(&table, "own")?);
+    /// # pando::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn snapshot(&self) -> Result<crate::Snapshot> {
+        self.inner.snapshot().map(crate::Snapshot::new)
+    }
+
     /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
     pub fn get_with<T>(
         &self,

@@ -1,11 +1,11 @@
 //! How a connection ends a transaction.
 
-use super::{State, Work, lent};
+use super::{Open, State, Work, lent};
 use crate::counters::{Counters, Settled};
 use crate::failure::{ABORT, Failure, Outcome};
 use crate::writers::{Excluding, Writers};
 use pando::Transaction;
-use pando::any::AnyTransaction;
+use pando::any::{AnySnapshot, AnyTransaction};
 
 impl State {
     /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
@@ -54,7 +54,8 @@ impl State {
         Ok(())
     }
 
-    /// Ends the transaction. Statements that still return rows read on from the state of now.
+    /// Ends the transaction. Statements that still return rows read on: from its commit, or if it was not committed
+    /// from the state that it saw.
     pub(crate) fn end(&mut self, is_reading: bool) {
         let stays = is_reading && !matches!(self.work, Work::Idle);
         if stays && matches!(self.work, Work::Reading(_)) {
@@ -62,17 +63,22 @@ impl State {
         }
         self.metas = None;
         self.spare.forget_known();
-        self.work = match stays.then(|| self.db.snapshot()) {
-            None => Work::Idle,
-            // A store gives no snapshot of the moment of a commit.
-            Some(_) if self.db.native().is_none() => Work::Failed(ended()),
-            Some(Ok(snapshot)) => Work::Reading(snapshot),
-            Some(Err(error)) => Work::Failed(error.into()),
-        };
-        if stays {
-            // What cursors have read ahead is of the transaction, and this can be a later state.
-            self.roots.touch();
+        if !stays {
+            self.work = Work::Idle;
+            self.excluding = None;
+            return;
         }
+        self.work = match &self.work {
+            // A store gives no snapshot of the moment of a commit.
+            _ if self.db.native().is_none() => Work::Failed(ended()),
+            // It was not committed: it wrote nothing, or that is undone.
+            Work::Open(Open { transaction: AnyTransaction::Native(transaction), .. }) => {
+                reading(transaction.snapshot().map(AnySnapshot::Native))
+            }
+            _ => reading(self.db.snapshot()),
+        };
+        // What cursors have read ahead is of the transaction, and this can be a later state.
+        self.roots.touch();
         self.excluding = None;
     }
 
@@ -116,6 +122,11 @@ fn commit(
         settled.note(number);
     }
     Ok(())
+}
+
+/// Returns what statements read on from.
+fn reading(snapshot: pando::Result<AnySnapshot>) -> Work {
+    snapshot.map_or_else(|error| Work::Failed(error.into()), Work::Reading)
 }
 
 /// Returns the failure of a statement that reads on after its transaction over a store.

@@ -140,7 +140,9 @@ impl State {
         let table = read!(self, reader => reader.table(&names::of_root(root)).map_err(Failure::from))?;
         let table =
             table.ok_or_else(|| Failure::new(CORRUPT, format!("there is no tree with root {root}")))?;
-        Ok(self.roots.insert(root, table, false))
+        // It may have been created by this transaction, and dropped, and given back by a rollback to a savepoint.
+        let may_be_new = matches!(self.work, Work::Open(_));
+        Ok(self.roots.insert(root, table, may_be_new))
     }
 
     /// Creates a tree, and returns its root.

@@ -1,6 +1,7 @@
 //! Transactions, savepoints and statements that fail, of one connection.
 
-use crate::support::{Both, fresh, is_over_a_store, rows};
+use crate::support::{Both, database, fresh, is_over_a_store, rows};
+use pando_sqlite::Connection;
 
 #[test]
 fn savepoints_nest_and_an_outermost_one_is_a_transaction() {
@@ -131,4 +132,60 @@ fn what_was_committed_is_there_after_opening_again() {
     assert_eq!(rows(&connection, "PRAGMA user_version"), ["7"]);
     assert_eq!(rows(&connection, "PRAGMA application_id"), ["9"]);
     assert_eq!(rows(&connection, "PRAGMA integrity_check"), ["ok"]);
+}
+
+/// Steps a query to its end while the statements of `between` run after its first row, on these connections.
+fn read_beside(query: &str, on: &Connection, between: &[(&Connection, &str)]) -> Vec<String> {
+    let mut statement = on.prepare(query).unwrap();
+    let mut rows = Vec::new();
+    while statement.step().unwrap() {
+        rows.push((0..statement.columns()).map(|at| format!("{:?}", statement.value(at))).collect());
+        if rows.len() == 1 {
+            between.iter().for_each(|(on, sql)| on.execute(sql).unwrap());
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_query_reads_on_in_its_state_after_a_transaction_that_wrote_nothing_has_ended() {
+    if is_over_a_store() {
+        return; // It cannot read on there, and says so.
+    }
+    let db = database();
+    let [one, other] = [(), ()].map(|()| Connection::open(&db).unwrap());
+    one.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b)").unwrap();
+    let fill = "WITH n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+                INSERT INTO t SELECT i, 1 FROM n";
+    one.execute(fill).unwrap();
+    for end in ["COMMIT", "ROLLBACK"] {
+        let drop = "DROP TABLE t; CREATE TABLE t(a INTEGER PRIMARY KEY, b)";
+        for write in ["UPDATE t SET b = 2", "DELETE FROM t", drop] {
+            one.execute("BEGIN").unwrap();
+            let all = rows(&one, "SELECT * FROM t");
+            let read = read_beside("SELECT * FROM t", &one, &[(&other, write), (&one, end)]);
+            assert_eq!(read.len(), all.len(), "{write}, {end}");
+            assert!(read.iter().all(|row| row.ends_with("Integer(1)")), "{write}, {end}: {:?}", read.last());
+            other.execute("DELETE FROM t").unwrap();
+            other.execute(fill).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_table_that_a_rollback_to_a_savepoint_gave_back_is_forgotten_with_its_transaction() {
+    let db = database();
+    let [one, other] = [(), ()].map(|()| Connection::open(&db).unwrap());
+    for object in ["TABLE made", "INDEX made_x"] {
+        one.execute("BEGIN IMMEDIATE; CREATE TABLE made(x); CREATE INDEX made_x ON made(x)").unwrap();
+        one.execute("SAVEPOINT s").unwrap();
+        one.execute(&format!("DROP {object}; ROLLBACK TO s")).unwrap();
+        assert_eq!(rows(&one, "SELECT * FROM made WHERE x = 1"), [""; 0]);
+        one.execute("ROLLBACK").unwrap();
+        other.execute("CREATE TABLE later(x UNIQUE); INSERT INTO later VALUES ('a row')").unwrap();
+        assert_eq!(rows(&one, "SELECT * FROM later"), ["a row"]);
+        one.execute("INSERT INTO later VALUES ('of one')").unwrap();
+        assert_eq!(rows(&one, "PRAGMA integrity_check"), ["ok"]);
+        other.execute("DROP TABLE later").unwrap();
+    }
 }

@@ -144,6 +144,12 @@ impl Transaction {
         }
     }
 
+    /// Returns a snapshot of the moment at which it began, without its own writes.
+    #[track_caller]
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.snapshot.try_clone()
+    }
+
     /// Returns the identity by which [`Store::readers`] lists the transaction.
     pub fn reader_id(&self) -> ReaderId {
         ReaderId::of_reader(self.snapshot.reader())
