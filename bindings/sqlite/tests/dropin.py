@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 import backups
+import handles
 
 SCHEMA = """
 CREATE TABLE owner(id INTEGER PRIMARY KEY, name TEXT NOT NULL COLLATE NOCASE UNIQUE);
@@ -345,7 +346,7 @@ def main():
     path = directory / "test.pando"
     if len(sys.argv) > 2:
         return {"write": writes, "read": reads_beside}[sys.argv[2]](path)
-    steps = [schema_and_rows, reopened, several_connections, repeated_statements, killed, forked, deleted]
+    steps = [schema_and_rows, reopened, several_connections, repeated_statements, handles.run, killed, forked, deleted]
     for step in steps:
         step(path)
     stock_files(directory)

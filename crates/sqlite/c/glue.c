@@ -52,7 +52,6 @@ struct PandoCursor {
   u8 isWrite;
   u8 isBackward;          /* aRow is in descending order */
   u8 isAtEnd;             /* Nothing comes after the batch */
-  u8 isIncrblob;
   u8 eCounter;            /* One of the values below */
   int iFault;
   u32 iRow;
@@ -130,6 +129,8 @@ extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault
 extern int pando_bt_expect_entry(PandoCursor*, const void*, int nField, int *pIsThere);
 extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
 extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
+extern int pando_bt_incrblob(PandoCursor*);
+extern int pando_bt_complete(PandoCursor*);
 extern int pando_bt_delete(PandoCursor*);
 extern int pando_bt_count(PandoCursor*, i64*, int *pHasMore);
 extern void pando_bt_pin(PandoCursor*, int isPinned);
@@ -386,6 +387,8 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   }
   return rc;
 }
+  /* SQLite looks at the code only if there is an error. */
+  if( rc!=SQLITE_OK && *pnErr==0 ) *pnErr = 1;
 
 #include "backup.c"
 
@@ -1030,7 +1033,7 @@ SQLITE_PRIVATE int sqlite3BtreeCount(sqlite3 *db, BtCursor *pCur, i64 *pnEntry){
 SQLITE_PRIVATE void sqlite3BtreeIncrblobCursor(BtCursor *pCur){
   PandoCursor *c = pandoTail(pCur);
   if( c->eKind==0 ) stockBtreeIncrblobCursor(pCur);
-  else c->isIncrblob = 1;
+  else pando_bt_incrblob(c);
 }
 SQLITE_PRIVATE int sqlite3BtreePayloadChecked(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
   PandoCursor *c = pandoTail(pCur);

@@ -41,7 +41,6 @@ pub(crate) struct PandoCursor {
     pub is_write: u8,
     pub is_backward: u8,
     pub is_at_end: u8,
-    pub is_incrblob: u8,
     pub counter: u8,
     pub fault: c_int,
     pub row: u32,

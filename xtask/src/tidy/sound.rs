@@ -67,6 +67,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/sql/src/vtab/query.rs", "a query as SQLite lends it to a table"),
     ("crates/sql/src/vtab/values.rs", "values that SQLite lends to a table"),
     ("crates/sqlite/src/calls/cursors.rs", "functions on a cursor, which SQLite calls"),
+    ("crates/sqlite/src/calls/handles.rs", "handles of blobs, which SQLite calls about"),
     ("crates/sqlite/src/calls/mod.rs", "the handles that SQLite passes to these functions"),
     ("crates/sqlite/src/calls/opening.rs", "functions that open and close a database, which SQLite calls"),
     ("crates/sqlite/src/calls/trees.rs", "functions on a database, which SQLite calls"),

@@ -1,5 +1,6 @@
 //! Functions on a cursor.
 
+use super::handles::expire_row;
 use super::{on_cursor, on_state};
 use crate::cursor::Own;
 use crate::failure::{DONE, Failure, OK, Outcome};
@@ -75,6 +76,7 @@ unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
         if let Some(at) = cursors.iter().position(|&cursor| cursor == tail) {
             cursors.swap_remove(at);
         }
+        (*own.state).handles.retain(|&handle| handle != tail);
         let state = &mut *own.state;
         let is_reading = matches!(state.work, Work::Reading(AnySnapshot::Native(_)));
         let tree = (own.tree.root(), own.shape.is_some());
@@ -255,7 +257,11 @@ unsafe extern "C" fn pando_bt_put_row(
 ) -> c_int {
     let zeros = usize::try_from(zeros).unwrap_or(0);
     // SAFETY: as the caller promises.
-    unsafe { on_cursor(tail, |cursor| cursor.put_row(rowid, slice(record, bytes), zeros).map(|()| OK)) }
+    unsafe {
+        let code = on_cursor(tail, |cursor| cursor.put_row(rowid, slice(record, bytes), zeros).map(|()| OK));
+        expire_row(tail, rowid);
+        code
+    }
 }
 
 /// # Safety
@@ -271,7 +277,16 @@ unsafe extern "C" fn pando_bt_put_entry(tail: *mut PandoCursor, record: *const u
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_delete(tail: *mut PandoCursor) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { on_cursor(tail, |cursor| cursor.delete().map(|()| OK)) }
+    unsafe {
+        let code = on_cursor(tail, |cursor| {
+            deleted = cursor.delete()?;
+            Ok(OK)
+        });
+        if let Some(rowid) = deleted {
+            expire_row(tail, rowid);
+        }
+        code
+    }
 }
 
 /// Begins or ends that other cursors cannot write to the tree.
@@ -280,6 +295,7 @@ unsafe extern "C" fn pando_bt_delete(tail: *mut PandoCursor) -> c_int {
 /// Points 2 and 3 of the module.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_pin(tail: *mut PandoCursor, is_pinned: c_int) {
+    let mut deleted = None;
     // SAFETY: as the caller promises.
     unsafe {
         on_cursor(tail, |cursor| {

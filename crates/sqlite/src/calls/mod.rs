@@ -16,6 +16,7 @@
 mod opening;
 mod trees;
 mod cursors;
+mod handles;
 
 use crate::cursor::{Cursor, Own};
 use crate::failure::{Failure, INTERNAL, OK, Outcome};

@@ -101,8 +101,8 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Deletes the entry that the cursor is on. The cursor is between its neighbours then.
-    pub(crate) fn delete(&mut self) -> Outcome<()> {
+    /// Deletes the entry that the cursor is on. The cursor is between its neighbours then. Returns the rowid of a row.
+    pub(crate) fn delete(&mut self) -> Outcome<Option<i64>> {
         self.check_fault()?;
         let is_in_batch = self.has_fresh_batch();
         self.current_key()?;
@@ -120,7 +120,7 @@ impl Cursor<'_> {
             self.own.is_writing = true;
         }
         self.own.has_gap = is_in_batch;
-        Ok(())
+        Ok(self.own.shape.is_none().then(|| key::rowid_of(&self.own.memory.key, &[])).flatten())
     }
 
     /// Moves from a deleted row to its neighbour in the fresh batch. `None`: the batch does not say which that is.

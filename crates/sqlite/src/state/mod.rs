@@ -118,6 +118,8 @@ pub(crate) struct State {
     roots: Roots,
     /// The cursors that are open. Their memory is SQLite's; `calls` alone looks at it.
     pub cursors: Vec<*mut PandoCursor>,
+    /// Those of them that are handles of blobs.
+    pub handles: Vec<*mut PandoCursor>,
     /// The memory of cursors that were closed.
     pub spare: Spare,
     /// Cursors that do not allow writes to their tree by others, each with the address of its tree's version.
@@ -190,7 +192,7 @@ impl State {
     fn with_name(db: AnyDatabase, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
         ensure_unless_read_only(&db)?;
         let meta = db.table(names::META)?;
-        let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
+        let (roots, cursors, handles, pins) = (Roots::default(), Vec::new(), Vec::new(), Vec::new());
         Ok(State {
             writers: Writers::of(&db),
             db,
@@ -198,6 +200,7 @@ impl State {
             meta,
             roots,
             cursors,
+            handles,
             spare: Spare::default(),
             pins,
             failure: None,
