@@ -29,6 +29,7 @@ struct PandoRow {
   i64 iKey;           /* The rowid. Unused for indexes. */
   const u8 *aRecord;  /* The record */
   u32 nByte;          /* The record's length */
+  u32 nHere;          /* How many of its bytes are there */
 };
 
 /* Values of PandoCursor.eState */
@@ -63,6 +64,7 @@ struct PandoCursor {
   u8 *pRow;               /* A row for the next insert with BTREE_PREFORMAT */
   i64 nRowByte;
   i64 iRowKey;
+  i64 iOffset;            /* What BtreeOffset() has returned last */
 };
 
 /* A value of a key that is sought. Rust has the same layout. */
@@ -127,10 +129,10 @@ extern int pando_bt_seek_rowid(PandoCursor*, i64, int*);
 extern int pando_bt_seek_from(PandoCursor*, i64, int*);
 extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault, int isEq, int*, int*);
 extern int pando_bt_expect_entry(PandoCursor*, const void*, int nField, int *pIsThere);
-extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
-extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
 extern int pando_bt_incrblob(PandoCursor*);
 extern int pando_bt_complete(PandoCursor*);
+extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
+extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
 extern int pando_bt_delete(PandoCursor*);
 extern int pando_bt_count(PandoCursor*, i64*, int *pHasMore);
 extern void pando_bt_pin(PandoCursor*, int isPinned);
@@ -385,10 +387,10 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
     *pzOut = sqlite3_mprintf("%s", zFound);
     if( *pzOut==0 ) rc = SQLITE_NOMEM;
   }
-  return rc;
-}
   /* SQLite looks at the code only if there is an error. */
   if( rc!=SQLITE_OK && *pnErr==0 ) *pnErr = 1;
+  return rc;
+}
 
 #include "backup.c"
 
@@ -953,7 +955,7 @@ static int pandoBtreeOldEntry(BtCursor *pCur, const Index *pIdx, UnpackedRecord 
 /**************************************** Rows ***************************************/
 
 /* What stands for a row that does not exist or could not be read. */
-static const PandoRow pandoNoRow = { 0, (const u8*)"", 0 };
+static const PandoRow pandoNoRow = { 0, (const u8*)"", 0, 0 };
 
 /* Does what pandoRow() does, for a cursor that may have to look for its row. */
 static SQLITE_NOINLINE const PandoRow *pandoEnsuredRow(PandoCursor *c){
@@ -983,7 +985,7 @@ SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   const PandoRow *pRow;
   if( c->eKind==0 ) return stockBtreePayloadFetch(pCur, pAmt);
   pRow = pandoRow(c);
-  *pAmt = pRow->nByte;
+  *pAmt = pRow->nHere;
   return pRow->aRecord;
 }
 /* Is called in place of BtreePayloadSize() and BtreePayloadFetch(), where the first column of a row is read. */
@@ -995,7 +997,8 @@ static const u8 *pandoBtreeRecord(BtCursor *pCur, u32 *pnByte, u32 *pAmt){
     return (const u8*)stockBtreePayloadFetch(pCur, pAmt);
   }
   pRow = pandoRow(c);
-  *pnByte = *pAmt = pRow->nByte;
+  *pnByte = pRow->nByte;
+  *pAmt = pRow->nHere;
   return pRow->aRecord;
 }
 SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
@@ -1004,6 +1007,12 @@ SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void
   if( c->eKind==0 ) return stockBtreePayload(pCur, offset, amt, pBuf);
   pRow = pandoRow(c);
   if( pRow==&pandoNoRow || (u64)offset+amt>pRow->nByte ) return SQLITE_CORRUPT_BKPT;
+  if( (u64)offset+amt>pRow->nHere ){
+    int rc = pando_bt_complete(c);
+    if( rc!=SQLITE_OK ) return rc;
+    pRow = &c->aRow[c->iRow];
+    if( (u64)offset+amt>pRow->nHere ) return SQLITE_CORRUPT_BKPT;
+  }
   memcpy(pBuf, pRow->aRecord + offset, amt);
   return SQLITE_OK;
 }
@@ -1011,7 +1020,10 @@ SQLITE_PRIVATE sqlite3_int64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){
   return pandoTail(pCur)->eKind==0 ? stockBtreeMaxRecordSize(pCur) : 0x7fffffff;
 }
 SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
-  return pandoTail(pCur)->eKind==0 ? stockBtreeOffset(pCur) : 0;
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreeOffset(pCur);
+  /* SQLite keeps a long column until this differs. A rowid does not say which version of the row it is of. */
+  return ++c->iOffset;
 }
 /* -1: unknown, which the stock function returns of every tree with more than one page. */
 SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){

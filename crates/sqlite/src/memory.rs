@@ -70,6 +70,15 @@ pub(crate) struct Records {
     full_bytes: usize,
     /// The pages in which others lie.
     runs: Vec<LentRun>,
+    /// The record of which the batch had the beginning, read as a whole.
+    whole: Option<Whole>,
+}
+
+/// A record that was read as a whole, and its row before that.
+#[derive(Debug)]
+struct Whole {
+    bytes: Vec<u8>,
+    before: Row,
 }
 
 impl Records {
@@ -78,6 +87,7 @@ impl Records {
         self.full.clear();
         self.full_bytes = 0;
         self.runs.clear();
+        self.whole = None;
     }
 
     /// Returns how many bytes were copied.
@@ -123,6 +133,25 @@ impl Records {
         }
     }
 
+    /// Keeps a record that was read as a whole for the row at `at`, in place of the one before, whose row has only the
+    /// beginning again.
+    pub(crate) fn keep_whole(&mut self, rows: &mut [Row], at: usize, record: &[u8]) {
+        let mut bytes = self.whole.take().map_or_else(Vec::new, |Whole { bytes, before }| {
+            // Rows may have been deleted since, and this one may have been written.
+            if let Some(row) = rows.iter_mut().find(|row| row.record == bytes.as_ptr()) {
+                *row = before;
+            }
+            bytes
+        });
+        bytes.clear();
+        bytes.reserve(record.len() + MARGIN);
+        bytes.extend_from_slice(record);
+        bytes.extend_from_slice(&[0; MARGIN]);
+        let before = rows[at];
+        rows[at] = Row::whole(before.rowid, bytes.as_ptr(), before.bytes);
+        self.whole = Some(Whole { bytes, before });
+    }
+
     /// Keeps the page in which some records lie.
     pub(crate) fn keep(&mut self, run: LentRun) {
         // Runs of one page, between which there are records of a memtable.
@@ -142,12 +171,13 @@ impl Records {
         self.runs.pop_if(has)
     }
 
-    /// Returns the record of a row.
+    /// Returns the record of a row, or the part of it that is there.
     pub(crate) fn get(&self, row: &Row) -> &[u8] {
-        let copies = self.full.iter().chain([&self.filling]).map(|copies| &copies[..]);
+        let whole = self.whole.iter().map(|whole| &whole.bytes);
+        let copies = self.full.iter().chain([&self.filling]).chain(whole).map(|copies| &copies[..]);
         for bytes in copies.chain(self.runs.iter().map(LentRun::bytes)) {
             let start = row.record.addr().wrapping_sub(bytes.as_ptr().addr());
-            if let Some(record) = bytes.get(start..).and_then(|rest| rest.get(..row.bytes as usize)) {
+            if let Some(record) = bytes.get(start..).and_then(|rest| rest.get(..row.here as usize)) {
                 return record;
             }
         }

@@ -13,6 +13,16 @@ pub(crate) struct Row {
     /// The record, in what the batch keeps, and its length.
     pub record: *const u8,
     pub bytes: u32,
+    /// How many bytes of the record are there: all, or its beginning.
+    pub here: u32,
+}
+
+impl Row {
+    /// Returns a row whose record is there as a whole.
+    #[inline]
+    pub(crate) fn whole(rowid: i64, record: *const u8, bytes: u32) -> Row {
+        Row { rowid, record, bytes, here: bytes }
+    }
 }
 
 /// Where a cursor is: see the constants of the same names in `c/glue.c`.
@@ -52,6 +62,7 @@ pub(crate) struct PandoCursor {
     transferred: *mut u8,
     transferred_bytes: i64,
     transferred_rowid: i64,
+    offset: i64,
 }
 
 /// A value of a key that is sought.

@@ -245,6 +245,16 @@ unsafe fn field<'r>(record: *const UnpackedRecord, at: c_int) -> Outcome<Field<'
 
 const NO_MEMORY: c_int = 7;
 
+/// Reads the record of the row that the cursor is on as a whole.
+///
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_complete(tail: *mut PandoCursor) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.complete().map(|()| OK)) }
+}
+
 /// # Safety
 /// Points 2 and 3 of the module; `record` has `bytes` bytes, or is null and `bytes` is 0.
 #[unsafe(no_mangle)]
@@ -276,6 +286,7 @@ unsafe extern "C" fn pando_bt_put_entry(tail: *mut PandoCursor, record: *const u
 /// Points 2 and 3 of the module.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_delete(tail: *mut PandoCursor) -> c_int {
+    let mut deleted = None;
     // SAFETY: as the caller promises.
     unsafe {
         let code = on_cursor(tail, |cursor| {
@@ -295,7 +306,6 @@ unsafe extern "C" fn pando_bt_delete(tail: *mut PandoCursor) -> c_int {
 /// Points 2 and 3 of the module.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_pin(tail: *mut PandoCursor, is_pinned: c_int) {
-    let mut deleted = None;
     // SAFETY: as the caller promises.
     unsafe {
         on_cursor(tail, |cursor| {

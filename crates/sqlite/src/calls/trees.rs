@@ -1,5 +1,6 @@
 //! Functions on a database: transactions, savepoints, roots, meta values.
 
+use super::handles::expire;
 use super::on_state;
 use crate::cursor::count_some;
 use crate::failure::Failure;
@@ -268,7 +269,10 @@ unsafe extern "C" fn pando_bt_drop(state: *mut State, root: u32) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, is_counters: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { on_state(state, |state| state.clear(root, is_counters != 0)) }
+    unsafe {
+        expire(&*state, root, None, std::ptr::null_mut());
+        on_state(state, |state| state.clear(root, is_counters != 0))
+    }
 }
 
 /// Counts some entries of a tree, the first ones or those after the last call, and adds their number. `has_more` says

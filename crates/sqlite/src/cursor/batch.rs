@@ -5,14 +5,17 @@
 //! 1. A batch that ends within a group is extended to the group's end.
 //! 2. A batch that begins at a long key begins with the group of that key. What comes before the key is dropped.
 //! 3. A batch with cut keys is sorted by the whole keys, which its records say.
+//!
+//! Of long records of rows, a batch has the beginning: see `partial`.
 
+use super::partial::{LEAST_BYTES, own_row};
 use super::{Cursor, From, MOST_BYTES, MOST_ROWS, MOST_RUNS, Own, SEEK_ROWS, length};
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::memory::Memory;
 use crate::state::{Work, read};
 use crate::sys::{Row, counter, place};
 use pando::any::{AnyCursor, AnyDatabase, AnySnapshot};
-use pando::{LentRun, ReadTables, RecordCursor, Span, keys};
+use pando::{Beginning, LentRun, ReadTables, RecordCursor, Span, keys};
 use sqlite_format::key;
 use std::ops::Bound;
 
@@ -136,6 +139,7 @@ impl Cursor<'_> {
 
     fn fill(&mut self, span: Span, start: Start<'_>) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
+        own.choose_whole();
         let most = Most::of(&state.db, own.wanted);
         own.forget_batch();
         own.memory.group.clear();
@@ -235,20 +239,13 @@ fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, mut start: St
     let mut batch = Batch::of(own);
     let mut is_at_end = false;
     loop {
-        let found = match start {
-            Start::Key(key) => {
-                start = Start::First;
-                cursor.seek(key)?
-            }
-            Start::First => cursor.next()?,
-            Start::Last => cursor.prev()?,
-        };
-        let Some((key, value)) = found else {
+        if !batch.step(cursor, start)? {
             is_at_end = true;
             break;
-        };
-        length(value.len())?;
-        batch.copy(key, &[], value);
+        }
+        if let Start::Key(_) = start {
+            start = Start::First;
+        }
         if batch.has_room(most) {
             match is_backward {
                 true => batch.run_back(cursor, most)?,
@@ -270,14 +267,39 @@ fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, mut start: St
 struct Batch<'m> {
     memory: &'m mut Memory,
     is_index: bool,
+    /// Whether the beginning of a long record suffices.
+    may_cut: bool,
     has_cut_keys: bool,
     is_malformed: bool,
 }
 
 impl Batch<'_> {
     fn of(own: &mut Own) -> Batch<'_> {
-        let is_index = own.shape.is_some();
-        Batch { memory: &mut own.memory, is_index, has_cut_keys: false, is_malformed: false }
+        let (is_index, may_cut) = (own.shape.is_some(), !own.reads_whole());
+        Batch { memory: &mut own.memory, is_index, may_cut, has_cut_keys: false, is_malformed: false }
+    }
+
+    /// Moves the cursor and appends the record that it comes to. Returns whether there is one.
+    fn step(&mut self, cursor: &mut impl RecordCursor, start: Start<'_>) -> Outcome<bool> {
+        let whole = |(key, value)| (key, Beginning::whole(value));
+        let found = match (start, self.may_cut) {
+            (Start::Key(key), true) => cursor.seek_beginning(key)?,
+            (Start::Key(key), false) => cursor.seek(key)?.map(whole),
+            (Start::First, true) => cursor.next_beginning()?,
+            (Start::First, false) => cursor.next()?.map(whole),
+            (Start::Last, true) => cursor.prev_beginning()?,
+            (Start::Last, false) => cursor.prev()?.map(whole),
+        };
+        let Some((key, value)) = found else { return Ok(false) };
+        length(value.len_bytes)?;
+        if value.is_whole() || value.bytes.len() >= LEAST_BYTES {
+            self.copy(key, &[], value);
+            return Ok(true);
+        }
+        cursor.value()?;
+        let Some((key, value)) = cursor.current() else { return Ok(false) };
+        self.copy(key, &[], Beginning::whole(value));
+        Ok(true)
     }
 
     fn has_room(&self, most: Most) -> bool {
@@ -295,7 +317,9 @@ impl Batch<'_> {
         // A run has no more bytes than a page.
         while self.has_room(most) {
             let more = most.rows - self.memory.rows.len();
-            if cursor.run_on(more, |front, rest, value| self.copy(front, rest, value))? == 0 {
+            let copy =
+                |front: &[u8], rest: &[u8], value: &[u8]| self.copy(front, rest, Beginning::whole(value));
+            if cursor.run_on(more, copy)? == 0 {
                 break;
             }
         }
@@ -306,7 +330,9 @@ impl Batch<'_> {
     fn run_back(&mut self, cursor: &mut impl RecordCursor, most: Most) -> Outcome<()> {
         while self.has_room(most) {
             let more = most.rows - self.memory.rows.len();
-            if cursor.run_back(more, |front, rest, value| self.copy(front, rest, value))? == 0 {
+            let copy =
+                |front: &[u8], rest: &[u8], value: &[u8]| self.copy(front, rest, Beginning::whole(value));
+            if cursor.run_back(more, copy)? == 0 {
                 break;
             }
         }
@@ -320,7 +346,7 @@ impl Batch<'_> {
             for (rest, value, after) in shown {
                 self.note_key(front, rest);
                 let record = self.memory.records.place(value, after);
-                self.memory.rows.push(Row { rowid: 0, record, bytes: value.len() as u32 });
+                self.memory.rows.push(Row::whole(0, record, value.len() as u32));
             }
         } else {
             // The page's keys have one length each, which the compiler knows then.
@@ -334,7 +360,7 @@ impl Batch<'_> {
                 1 => self.take_rows::<7>(front, shown),
                 0 => self.take_rows::<8>(front, shown),
                 // The page has a single key, or none of 8 bytes.
-                _ => shown.for_each(|(rest, value, _)| self.copy(front, rest, value)),
+                _ => shown.for_each(|(rest, value, _)| self.copy(front, rest, Beginning::whole(value))),
             }
         }
         self.memory.records.keep(run);
@@ -354,14 +380,14 @@ impl Batch<'_> {
             let rowid = key::rowid_with::<N>(key, rest);
             is_malformed |= rowid.is_none();
             let record = records.place(value, after);
-            Row { rowid: rowid.unwrap_or_default(), record, bytes: value.len() as u32 }
+            Row::whole(rowid.unwrap_or_default(), record, value.len() as u32)
         }));
         self.is_malformed |= is_malformed;
     }
 
     /// Appends a copy of a row, whose key is in two pieces.
     #[inline]
-    fn copy(&mut self, front: &[u8], rest: &[u8], value: &[u8]) {
+    fn copy(&mut self, front: &[u8], rest: &[u8], value: Beginning<'_>) {
         let rowid = if self.is_index {
             self.note_key(front, rest);
             0
@@ -373,11 +399,11 @@ impl Batch<'_> {
         self.push(rowid, value);
     }
 
-    /// Appends a row with a copy of its record.
+    /// Appends a row with a copy of its record, or of the beginning.
     #[inline]
-    fn push(&mut self, rowid: i64, value: &[u8]) {
-        let record = self.memory.records.copy(value);
-        self.memory.rows.push(Row { rowid, record, bytes: value.len() as u32 });
+    fn push(&mut self, rowid: i64, value: Beginning<'_>) {
+        let row = own_row(&mut self.memory.records, rowid, value, self.may_cut);
+        self.memory.rows.push(row);
     }
 
     /// Notes the key of the next row of an index.
@@ -404,8 +430,8 @@ impl Batch<'_> {
             if !key::is_cut(key.len()) || !key.starts_with(&self.memory.group) {
                 return Ok(false);
             }
-            length(value.len())?;
-            self.push(0, value);
+            length(value.len() as u64)?;
+            self.push(0, Beginning::whole(value));
         }
     }
 

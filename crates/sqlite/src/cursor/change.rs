@@ -43,7 +43,7 @@ impl Cursor<'_> {
         let Memory { rows, records, .. } = &mut *self.own.memory;
         let row = &mut rows[self.tail.row as usize];
         // The engine has taken it, so that its length is one of 32 bits.
-        (row.record, row.bytes) = (records.copy(record), record.len() as u32);
+        *row = Row::whole(row.rowid, records.copy(record), record.len() as u32);
         records.end();
         self.tail.stamp = self.own.tree.version.get();
         self.tail.place = place::VALID;
@@ -59,7 +59,7 @@ impl Cursor<'_> {
         self.own.forget_batch();
         let rowid = next.map_or(i64::MAX, |next| next.wrapping_sub(1));
         let record = self.own.memory.records.copy(&[]);
-        self.own.memory.rows.push(Row { rowid, record, bytes: 0 });
+        self.own.memory.rows.push(Row::whole(rowid, record, 0));
         self.show(false, false);
         // It is read again where its record is asked for.
         self.tail.stamp = 0;
@@ -143,6 +143,7 @@ impl Cursor<'_> {
         if !self.load_one(&key)? {
             return Err(nowhere());
         }
+        self.complete()?;
         let mut record = self.own.memory.record(0).to_vec();
         let part = record.get_mut(offset..).and_then(|rest| rest.get_mut(..data.len()));
         part.ok_or_else(|| Failure::new(CORRUPT, "a blob ends before its end"))?.copy_from_slice(data);

@@ -27,15 +27,17 @@
 
 mod batch;
 mod change;
+mod partial;
 mod seek;
 
 pub(crate) use change::count_some;
 
+use self::partial::{LEAST_BYTES, LONG_BYTES, own_row};
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
-use crate::sys::{PandoCursor, Row, counter, place};
-use pando::ReadTables;
+use crate::sys::{PandoCursor, counter, place};
+use pando::{Beginning, ReadTables};
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
 
@@ -81,6 +83,9 @@ pub(crate) struct Own {
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
+    /// How many rows of the batch were completed, and how many batches more are read with whole records.
+    completed: usize,
+    whole_batches: usize,
     /// Whether the cursor has changed a row of a batch, and whether it is where it deleted one.
     is_writing: bool,
     has_gap: bool,
@@ -95,6 +100,7 @@ impl Own {
     ) -> Own {
         let (wanted, is_numbered, near_from) = (SEEK_ROWS, false, None);
         let (is_first, first_rows, is_writing, has_gap) = (false, SCAN_ROWS, false, false);
+        let (completed, whole_batches) = (0, 0);
         Own {
             state,
             tree,
@@ -106,6 +112,8 @@ impl Own {
             has_met_equal: false,
             is_first,
             first_rows,
+            completed,
+            whole_batches,
             is_writing,
             has_gap,
         }
@@ -334,13 +342,19 @@ impl Cursor<'_> {
         own.forget_batch();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
         let (table, records) = (&own.tree.table, &mut own.memory.records);
-        let key = key::stored(key);
+        let (key, is_row) = (key::stored(key), own.shape.is_none());
+        let whole_bytes = if is_row { LONG_BYTES } else { usize::MAX };
         let found = read!(state, reader => {
-            let copy = |value: &[u8]| (records.copy(value), length(value.len()));
-            reader.get_with(table, key, copy).map_err(Failure::from)
+            let copy = |value: Beginning<'_>| {
+                length(value.len_bytes).map(|_| own_row(records, rowid, value, is_row))
+            };
+            reader.get_beginning(table, key, whole_bytes, copy).map_err(Failure::from)
         })?;
-        let Some((record, bytes)) = found else { return Ok(false) };
-        own.memory.rows.push(Row { rowid, record, bytes: bytes? });
+        let Some(row) = found.transpose()? else { return Ok(false) };
+        own.memory.rows.push(row);
+        if row.here < row.bytes && (row.here as usize) < LEAST_BYTES {
+            self.complete_at(0)?;
+        }
         self.show(false, false);
         Ok(true)
     }
@@ -365,6 +379,6 @@ fn nowhere() -> Failure {
     Failure::new(CORRUPT, "a change of an entry that does not exist: an index disagrees with its table")
 }
 
-fn length(bytes: usize) -> Outcome<u32> {
+fn length(bytes: u64) -> Outcome<u32> {
     u32::try_from(bytes).map_err(|_| Failure::new(crate::failure::TOOBIG, "a record has 4 GiB or more"))
 }

@@ -11,6 +11,7 @@ mod counters;
 mod damage;
 mod joined;
 mod long_keys;
+mod long_records;
 mod in_place;
 mod modules;
 mod orders;
