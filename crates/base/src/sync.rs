@@ -91,6 +91,17 @@ pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a
     condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Does what [`wait`] does, for a limited time.
+#[cfg(not(any(loom, shuttle)))]
+pub fn wait_at_most<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    limit: std::time::Duration,
+) -> MutexGuard<'a, T> {
+    let wait = || condvar.wait_timeout(guard, limit).unwrap_or_else(|poisoned| poisoned.into_inner());
+    crate::waits::timed(wait).0
+}
+
 /// Yields, or informs the model checker that this loop waits for another thread.
 #[inline]
 pub fn spin() {

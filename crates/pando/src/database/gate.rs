@@ -1,8 +1,16 @@
 //! The gate that lets one transaction commit before the others: a last retry, or one that asked for it.
+//!
+//! A closure that is retried behind the gate can wait for another thread, for a lock of the program's or for a second
+//! database, and that thread for the gate. So a gate that a thread holds keeps others out for a limited time. After
+//! that they commit as if it were open, and the closure can meet a conflict once more.
 
-use base::sync::{Condvar, Mutex, MutexGuard, lock, wait};
+use base::sync::{Condvar, Mutex, MutexGuard, lock, wait, wait_at_most};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+/// The time for which a thread keeps others out.
+const MOST_HELD: Duration = Duration::from_millis(500);
 
 /// What holds back the commits of all others. A thread that holds the gate passes it: so a commit inside a gated
 /// closure does not wait for the gate that its own caller holds. A [`CommitHold`](super::CommitHold) belongs to no
@@ -18,6 +26,8 @@ pub(super) struct Gate {
 #[derive(Debug, Default)]
 struct State {
     holder: Option<Holder>,
+    /// When the others no longer wait for a thread.
+    until: Option<Instant>,
     /// How many threads wait until it is open. To wake none is a system call, too.
     waiting: usize,
 }
@@ -34,7 +44,8 @@ pub(super) struct Held<'a> {
 }
 
 impl Gate {
-    /// Takes the gate, and waits for it. Returns `None` if a caller further out in this thread has it already.
+    /// Takes the gate, and waits for it. Returns `None` if a caller further out in this thread has it already, or if
+    /// another thread has it for too long.
     pub fn hold(&self) -> Option<Held<'_>> {
         let this = Holder::Thread(thread::current().id());
         let mut state = lock(&self.state);
@@ -42,7 +53,11 @@ impl Gate {
             return None;
         }
         state = self.wait_while(state, |holder| holder.is_some());
+        if state.holder.is_some() {
+            return None;
+        }
         self.close_for(&mut state, this);
+        state.until = Some(Instant::now() + MOST_HELD);
         Some(Held { gate: self })
     }
 
@@ -57,10 +72,11 @@ impl Gate {
     }
 
     fn close_for(&self, state: &mut State, by: Holder) {
-        state.holder = Some(by);
+        (state.holder, state.until) = (Some(by), None);
         self.is_held.store(true, Ordering::SeqCst);
     }
 
+    /// Waits while what `holds` says is so, but not for longer than a thread keeps others out.
     fn wait_while<'g>(
         &self,
         mut state: MutexGuard<'g, State>,
@@ -68,7 +84,15 @@ impl Gate {
     ) -> MutexGuard<'g, State> {
         state.waiting += 1;
         while holds(state.holder) {
-            state = wait(&self.opened, state);
+            let Some(until) = state.until else {
+                state = wait(&self.opened, state);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = wait_at_most(&self.opened, state, left);
         }
         state.waiting -= 1;
         state
@@ -118,6 +142,24 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc;
     use std::time::Duration;
+
+    #[test]
+    fn a_thread_keeps_others_out_for_a_limited_time() {
+        let gate = Arc::new(Gate::default());
+        let begun = Instant::now();
+        let held = gate.hold().expect("nobody has it");
+        let others = [Gate::pass, |gate: &Gate| assert!(gate.hold().is_none())].map(|wait| {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || wait(&gate))
+        });
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert!(begun.elapsed() >= MOST_HELD);
+        let (gate_of_late, late) = (Arc::clone(&gate), Instant::now());
+        thread::spawn(move || gate_of_late.pass()).join().unwrap();
+        assert!(late.elapsed() < MOST_HELD / 2, "they do not wait again");
+        drop(held);
+        assert!(gate.hold().is_some());
+    }
 
     #[test]
     fn all_who_wait_are_woken() {

@@ -476,6 +476,19 @@ fn write_hands_out_errors_and_retries_conflicts() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_closure_that_waits_for_another_writer_gets_its_conflict() -> Outcome {
+    let db = memory().in_memory()?;
+    let table = db.ensure_table("t")?;
+    let conflict = db.write(|tx| {
+        tx.get(&table, "theirs")?;
+        tx.put(&table, "mine", "")?;
+        std::thread::scope(|scope| scope.spawn(|| db.put(&table, "theirs", "new")).join().unwrap())
+    });
+    refused(conflict, ErrorKind::Conflict);
+    Ok(())
+}
+
 /// Keys and values are whatever has bytes: literals, strings, vectors, arrays and references to them.
 #[test]
 fn keys_and_values_are_anything_with_bytes() -> pando::Result<()> {
