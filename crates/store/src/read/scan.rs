@@ -7,7 +7,7 @@ use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Merged, RunLayer, Upper};
 use crate::read::recorder::ReadRecorder;
 use crate::read::resolve::{Source, sources};
-use crate::read::shortcut::Shortcut;
+use crate::read::shortcut::{Shortcut, Written};
 use crate::read::snapshot::Snapshot;
 use crate::read::value_reader::ValueReader;
 use crate::state::catalog::TableRow;
@@ -123,7 +123,8 @@ impl<'a> Cursor<'a> {
         reading: Reading,
         span: Span,
     ) -> Result<Self> {
-        Self::new(snapshot, snapshot.ts(), Vec::new(), (None, snapshot.known()), table, reading, span)
+        let none = (Vec::new(), Written::Nothing);
+        Self::new(snapshot, snapshot.ts(), none, (None, snapshot.known()), table, reading, span)
     }
 
     pub(crate) fn over_transaction(
@@ -140,9 +141,12 @@ impl<'a> Cursor<'a> {
         let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         let spilled = spills.into_iter().flat_map(|spills| spills.deltas(table));
+        let written = if own.is_empty() { Written::Nothing } else { Written::InMemory(writes) };
+        let in_memory = own.len();
         own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
-        let mut cursor =
-            Self::new(snapshot, snapshot.ts(), own, (recorder, writes.known()), table, reading, span)?;
+        let written = if own.len() > in_memory { Written::Spilled } else { written };
+        let known = (recorder, writes.known());
+        let mut cursor = Self::new(snapshot, snapshot.ts(), (own, written), known, table, reading, span)?;
         cursor.own = Some((writes, table));
         Ok(cursor)
     }
@@ -152,7 +156,7 @@ impl<'a> Cursor<'a> {
     fn new(
         snapshot: &'a Snapshot,
         at: CommitTs,
-        mut uppers: Vec<Upper<'a>>,
+        (mut uppers, written): (Vec<Upper<'a>>, Written<'a>),
         (recorder, known): (Option<ReadRecorder<'a>>, &'a stretches::Own),
         table: TableId,
         reading: Reading,
@@ -176,7 +180,7 @@ impl<'a> Cursor<'a> {
         }
         uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));
         let lower = RunLayer::new(lowest, pool, reader);
-        let shortcut = Shortcut::new(snapshot, view, (table, reading), known, own > 0);
+        let shortcut = Shortcut::new(snapshot, view, (table, reading), known, written);
         let merged = Merged::new(uppers, own, lower, shortcut);
         let can_step_in_leaf = recorder.is_none() && !reading.is_dated();
         Ok(Cursor {

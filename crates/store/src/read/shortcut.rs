@@ -5,10 +5,48 @@ use crate::read::snapshot::Snapshot;
 use crate::state::stretches::{End, MOST_OWN, Own, Stretch, Stretches, after, is_before};
 use crate::state::ttl::Reading;
 use crate::state::view::View;
+use crate::uncommitted::write_set::WriteSet;
 use base::{CommitTs, Result, TableId};
 use memtable::Memtable;
 use page::Value;
 use std::sync::atomic::Ordering;
+
+/// What the reader has written to the table itself: it then sees more than what was committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Written<'a> {
+    Nothing,
+    InMemory(&'a WriteSet),
+    /// Some of it is in runs of its own.
+    Spilled,
+}
+
+impl Written<'_> {
+    /// Returns the part of a stretch of `table` in which it has nothing, from where a walk began: what others know has
+    /// no entries there either. A consumer of a queue often deletes the last entry before it looks for the next one.
+    fn clear_part(
+        self,
+        table: TableId,
+        start: Box<[u8]>,
+        stretch: Stretch,
+        forward: bool,
+    ) -> Option<(Box<[u8]>, Stretch)> {
+        let writes = match self {
+            Written::Nothing => return Some((start, stretch)),
+            Written::InMemory(writes) => writes,
+            Written::Spilled => return None,
+        };
+        let end = stretch.end.as_deref();
+        if writes.has_range_in(table, &start, end) {
+            return None;
+        }
+        let (start, stretch) = match writes.end_in(table, &start, end, !forward) {
+            None => return Some((start, stretch)),
+            Some(first) if forward => (start, Stretch { end: Some(first.into()), ..stretch }),
+            Some(last) => (after(last), stretch),
+        };
+        is_before(&start, stretch.end.as_deref()).then_some((start, stretch))
+    }
+}
 
 /// The knowledge of a snapshot's or transaction's cursor about one table.
 #[derive(Debug)]
@@ -18,8 +56,7 @@ pub(crate) struct Shortcut<'a> {
     table: TableId,
     reading: Reading,
     own: &'a Own,
-    /// Whether the transaction may have written to the table: it then sees more than what was committed.
-    has_written: bool,
+    written: Written<'a>,
     /// The first key at which the current walk has asked.
     origin: Vec<u8>,
 }
@@ -30,9 +67,9 @@ impl<'a> Shortcut<'a> {
         view: &'a View,
         (table, reading): (TableId, Reading),
         own: &'a Own,
-        has_written: bool,
+        written: Written<'a>,
     ) -> Self {
-        Shortcut { snapshot, view, table, reading, own, has_written, origin: Vec::new() }
+        Shortcut { snapshot, view, table, reading, own, written, origin: Vec::new() }
     }
 
     fn oldest_ms(&self) -> u64 {
@@ -100,7 +137,7 @@ impl Shortcuts for Shortcut<'_> {
             return Ahead::Beyond { bound: bound.map(Vec::from), but_own: false };
         }
         match self.committed(key, forward) {
-            Some(bound) => Ahead::Beyond { bound, but_own: self.has_written },
+            Some(bound) => Ahead::Beyond { bound, but_own: !matches!(self.written, Written::Nothing) },
             None => Ahead::Here,
         }
     }
@@ -128,7 +165,7 @@ impl Shortcuts for Shortcut<'_> {
             *known = Stretches::default();
         }
         known.note(start.clone(), stretch.clone());
-        if !self.has_written {
+        if let Some((start, stretch)) = self.written.clear_part(self.table, start, stretch, forward) {
             self.snapshot.store().known.note(self.table, start, stretch);
         }
     }

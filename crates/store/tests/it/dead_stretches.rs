@@ -267,6 +267,39 @@ fn a_queue_costs_the_same_however_long_it_has_been_used() {
     }
 }
 
+/// One that puts the next job before it takes one, or removes its last job then.
+#[test]
+fn a_queue_costs_the_same_if_its_consumers_write_first() {
+    for (layout, from_front, puts_first) in [
+        (LAYOUTS[0], true, true),
+        (LAYOUTS[0], true, false),
+        (LAYOUTS[0], false, false),
+        (LAYOUTS[1], true, true),
+        (LAYOUTS[1], true, false),
+    ] {
+        let bed = Bed::new();
+        let table = bed.table(layout, None);
+        let place = |n: u64| key(if from_front { n } else { (1 << 30) - n });
+        bed.write(|tx| (0..COUNT).for_each(|n| tx.put(&table, &place(n), b"job").unwrap()));
+        for n in 1..COUNT {
+            bed.write(|tx| {
+                if puts_first {
+                    tx.put(&table, &place(n + COUNT), b"job").unwrap();
+                } else {
+                    tx.delete(&table, &place(n - 1)).unwrap();
+                }
+                let first = ends(&mut tx.cursor(&table, Span::all()).unwrap(), from_front, 1);
+                assert_eq!(first[0].0, place(if puts_first { n - 1 } else { n }));
+                if puts_first {
+                    tx.delete(&table, &first[0].0).unwrap();
+                }
+            });
+        }
+        let passed = bed.passed();
+        assert!(passed < COUNT * 64, "{layout:?} {from_front} {puts_first}: {passed} passed");
+    }
+}
+
 #[test]
 fn a_queue_within_one_transaction_costs_the_same_too() {
     for below in [false, true] {

@@ -2,6 +2,7 @@
 
 use super::Cursor;
 use crate::read::handle::Table;
+use crate::read::shortcut::Written;
 use crate::read::snapshot::Snapshot;
 use crate::state::ttl::Reading;
 use base::{CommitTs, Result, Span, TableId};
@@ -20,7 +21,7 @@ impl<'a> Cursor<'a> {
     /// a time skips later keys, of which there may be any number.
     fn over_keys(snapshot: &'a Snapshot, table: TableId, reading: Reading) -> Result<Self> {
         let of = (None, snapshot.known());
-        Self::new(snapshot, CommitTs::MAX, Vec::new(), of, table, reading, Span::all())
+        Self::new(snapshot, CommitTs::MAX, (Vec::new(), Written::Nothing), of, table, reading, Span::all())
     }
 
     /// Returns a key that is at or after every key of the table, in the snapshot or later. It takes one seek in each

@@ -54,6 +54,25 @@ impl WriteSet {
         Some(Cursor::new(set, &self.arena, &self.large))
     }
 
+    /// Returns the first key, or the last one, that was put or deleted in `[start, end)` of `table`, which must have
+    /// been sorted; no `end` means to the end of the table. O(log n).
+    pub fn end_in(&self, table: TableId, start: &[u8], end: Option<&[u8]>, is_last: bool) -> Option<&[u8]> {
+        let mut cursor = self.cursor(table)?;
+        match (is_last, end) {
+            (false, _) => cursor.seek(start),
+            (true, Some(end)) => cursor.seek_before(end),
+            (true, None) => cursor.seek_last(),
+        }
+        let (key, _) = cursor.entry()?;
+        (key >= start && end.is_none_or(|end| key < end)).then_some(key)
+    }
+
+    /// Returns whether a range delete of `table` overlaps `[start, end)`. O(range deletes).
+    pub fn has_range_in(&self, table: TableId, start: &[u8], end: Option<&[u8]>) -> bool {
+        self.ranges(table)
+            .any(|(low, high)| end.is_none_or(|end| low < end) && high.is_none_or(|high| start < high))
+    }
+
     /// Returns the range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
     pub fn ranges(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.table(table).into_iter().flat_map(|set| set.ranges.spans())
