@@ -312,6 +312,27 @@ mod tests {
         }
     }
 
+    /// A set is full where a range is added, which is open then.
+    #[test]
+    fn many_short_scans_are_joined_no_further_than_they_have_to() {
+        let mut reads = ReadSet::new();
+        let limit = 64 << 10;
+        reads.set_limit_bytes(limit);
+        for n in 0..100_000_u64 {
+            let key = (n * 10).to_be_bytes();
+            let scan = reads.range(T, &key, Bound::Included(&key));
+            assert_eq!(reads.cost.bytes, bytes(&reads));
+            if reads.is_full() {
+                reads.join();
+                assert!(reads.cost.bytes <= limit / 2, "{} bytes after {n} scans", reads.cost.bytes);
+                assert!(reads.ranges_of(T).count() > 20, "{} intervals", reads.ranges_of(T).count());
+            }
+            reads.close(scan);
+        }
+        assert_eq!(reads.limit_bytes, limit);
+        assert!((0..100_000_u64).step_by(7).all(|n| covers(&reads, &(n * 10).to_be_bytes())));
+    }
+
     #[test]
     fn what_cannot_be_joined_is_not_tried_again_and_again() {
         let mut reads = ReadSet::new();

@@ -95,7 +95,7 @@ impl TableReads {
         let low = append(&mut self.range_bytes, low);
         let high = high.map(|key| append(&mut self.range_bytes, key));
         let range = Range { state: State::Open, low, high };
-        let bytes = self.range_bytes.len() - before;
+        let bytes = self.range_bytes.len() - before + size_of::<Range>();
         match self.vacant.pop() {
             Some(at) => {
                 self.ranges[at as usize] = range;
@@ -103,7 +103,7 @@ impl TableReads {
             }
             None => {
                 self.ranges.push(range);
-                ((self.ranges.len() - 1) as u32, bytes + size_of::<Range>())
+                ((self.ranges.len() - 1) as u32, bytes)
             }
         }
     }
@@ -153,11 +153,15 @@ impl TableReads {
         (slice(&self.range_bytes, range.low), high)
     }
 
+    /// Returns what the reads take. Vacant places do not count: the cursor that was opened last has the last place and
+    /// is mostly open, so they stay until it is closed, and joining more would not free them. The next ranges take
+    /// them.
     pub fn cost(&self) -> Cost {
+        let ranges = self.ranges.len() - self.vacant.len();
         let buffers = self.key_bytes.len() + self.range_bytes.len();
-        let places = size_of_val(&self.key_ends[..]) + size_of_val(&self.ranges[..]);
+        let places = size_of_val(&self.key_ends[..]) + ranges * size_of::<Range>();
         let joined: usize = self.joined.iter().map(Interval::bytes).sum();
-        let items = self.key_ends.len() + self.ranges.len() + self.joined.len();
+        let items = self.key_ends.len() + ranges + self.joined.len();
         Cost { bytes: buffers + places + joined, items }
     }
 
