@@ -2,12 +2,14 @@
 
 import os
 import sqlite3
+from random import Random
 
 
 def run(path):
     connection = sqlite3.connect(path, isolation_level=None)
     if hasattr(connection, "blobopen"):
         blobs(connection)
+        pieces(connection)
     stopped_check(connection)
     connection.close()
 
@@ -58,6 +60,57 @@ def blobs(connection):
         rows = connection.execute("SELECT count(*) FROM files WHERE data = ?", (content,)).fetchone()[0]
         assert rows == {"UPDATE": 5, "DELETE": 0 if change.endswith("files") else 4, "INSERT": 4}[change.split()[0]], change
     connection.execute("DROP TABLE files")
+
+
+def pieces(connection):
+    """Writes in pieces, with all kinds of things in between; `:memory:` is SQLite's own storage."""
+    for seed in range(20):
+        random, both = Random(seed), [connection, sqlite3.connect(":memory:", isolation_level=None)]
+        for on in both:
+            on.execute("CREATE TABLE files(id INTEGER PRIMARY KEY, name, data BLOB, note)")
+            on.execute("INSERT INTO files VALUES (1, 'a', zeroblob(300000), 'b'), (2, 'c', zeroblob(50), 'd')")
+            if seed % 2:
+                on.execute("BEGIN")
+        handles = [on.blobopen("files", "data", 1) for on in both]
+        for _ in range(80):
+            at, size, kind = random.randrange(290_000), random.randrange(9000), random.randrange(11)
+            part = random.randbytes(size)
+            results = []
+            for on, handle in zip(both, handles):
+                handle.seek(at)
+                if kind < 6:
+                    results.append(handle.write(part))
+                elif kind < 8:
+                    results.append(handle.read(size))
+                elif kind == 8:
+                    results.append(on.execute("SELECT *, substr(data, ?, 50) FROM files", (at,)).fetchall())
+                elif kind == 9:
+                    results.append(on.execute("UPDATE files SET note = ? WHERE id = 2", (part,)).rowcount)
+                else:
+                    with on.blobopen("files", "data", 1) as other:
+                        other.seek(at)
+                        results.append(other.read(size))
+            assert results[0] == results[1], (seed, kind)
+        for on, handle in zip(both, handles):
+            handle.close()
+            if seed % 2:
+                on.execute(["COMMIT", "ROLLBACK"][seed // 2 % 2])
+        rows = [on.execute("SELECT * FROM files").fetchall() for on in both]
+        assert rows[0] == rows[1], seed
+        connection.execute("DROP TABLE files")
+    connection.execute("CREATE TABLE files(data BLOB)")
+    connection.execute("INSERT INTO files VALUES (zeroblob(?))", (8 << 20,))
+    before = written()
+    with connection.blobopen("files", "data", 1) as blob:
+        for _ in range(256):
+            blob.write(b"x" * (32 << 10))
+    assert written() - before < 40 << 20, (written() - before) >> 20
+    assert connection.execute("SELECT data FROM files").fetchone()[0] == b"x" * (8 << 20)
+    connection.execute("DROP TABLE files")
+
+
+def written():
+    return next(int(line.split()[1]) for line in open("/proc/self/io") if line.startswith("wchar"))
 
 
 def stopped_check(connection):

@@ -152,6 +152,12 @@ impl Records {
         self.whole = Some(Whole { bytes, before });
     }
 
+    /// Returns the record that was read as a whole, if it is that of a row.
+    pub(crate) fn whole_mut(&mut self, row: &Row) -> Option<&mut [u8]> {
+        let whole = self.whole.as_mut().filter(|whole| whole.bytes.as_ptr() == row.record)?;
+        whole.bytes.get_mut(..row.bytes as usize)
+    }
+
     /// Keeps the page in which some records lie.
     pub(crate) fn keep(&mut self, run: LentRun) {
         // Runs of one page, between which there are records of a memtable.

@@ -1,8 +1,8 @@
 //! Functions on a cursor.
 
 use super::handles::expire_row;
-use super::{on_cursor, on_state};
-use crate::cursor::Own;
+use super::{on_cursor, on_cursor_beside, on_state, put_or_fail};
+use crate::cursor::{Cursor, Own};
 use crate::failure::{DONE, Failure, OK, Outcome};
 use crate::state::{State, Work};
 use crate::sys::{PandoCursor, PandoValue, UnpackedRecord, pando_bt_field, place};
@@ -69,6 +69,10 @@ fn order(byte: u8) -> Order {
 unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
     // SAFETY: the cursor is open (2), so that its part is what was written at opening, which is taken back here.
     unsafe {
+        let state = (*(*tail).own.cast::<Own>()).state;
+        if (*state).writing == tail {
+            put_or_fail(state);
+        }
         let own = (*tail).own.cast::<Own>().read();
         (*tail).own = std::ptr::null_mut();
         (*own.state).pins.retain(|&(pinned, _)| !std::ptr::eq(pinned, tail));
@@ -350,7 +354,10 @@ unsafe extern "C" fn pando_bt_put_data(
 ) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
-        on_cursor(tail, |cursor| cursor.put_data(offset as usize, slice(data, bytes.into())).map(|()| OK))
+        let put = |cursor: &mut Cursor<'_>| {
+            cursor.put_data(offset as usize, slice(data, bytes.into())).map(|()| OK)
+        };
+        on_cursor_beside(tail, tail, put)
     }
 }
 

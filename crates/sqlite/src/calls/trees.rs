@@ -1,7 +1,7 @@
 //! Functions on a database: transactions, savepoints, roots, meta values.
 
 use super::handles::expire;
-use super::on_state;
+use super::{on_state, put_or_fail};
 use crate::cursor::count_some;
 use crate::failure::Failure;
 use crate::state::{Begin, State, pause};
@@ -188,6 +188,7 @@ unsafe extern "C" fn pando_bt_rollback(
 ) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
+        (*state).writing = std::ptr::null_mut();
         if trip != 0 {
             pando_bt_trip(state, trip, is_write_only);
         }
@@ -229,8 +230,11 @@ unsafe extern "C" fn pando_bt_txn_state(state: *mut State) -> c_int {
 /// Points 1 and 3 of the module.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_trip(state: *mut State, code: c_int, is_write_only: c_int) {
-    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
-    let state = unsafe { &*state };
+    // SAFETY: as the caller promises. What a handle has written is put before the handle is invalid.
+    let state = unsafe {
+        put_or_fail(state);
+        &*state
+    };
     for &cursor in &state.cursors {
         // SAFETY: the list has the cursors that are open (2), each once.
         let tail = unsafe { &mut *cursor };

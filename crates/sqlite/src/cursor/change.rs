@@ -1,6 +1,6 @@
 //! Changes at a cursor.
 
-use super::{Cursor, MOST_BYTES, nowhere};
+use super::{Cursor, MOST_BYTES, Own, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::memory::Memory;
 use crate::state::{State, Tree, read};
@@ -136,17 +136,47 @@ impl Cursor<'_> {
         Some(self.tail.place == place::VALID)
     }
 
-    /// Replaces a part of the row that the cursor is on.
+    /// Replaces a part of the row that the cursor is on. A handle of a blob writes one piece after another, and each
+    /// would put the whole record: it is put by [`Cursor::put_written`], before anything else uses the connection's
+    /// trees.
     pub(crate) fn put_data(&mut self, offset: usize, data: &[u8]) -> Outcome<()> {
-        self.current_key()?;
-        let key = self.own.memory.key.clone();
-        if !self.load_one(&key)? {
-            return Err(nowhere());
+        self.state.check_pins(&self.own.tree, self.tail)?;
+        self.state.writable()?;
+        let is_whole = |own: &mut Own, row: u32| {
+            let Memory { rows, records, .. } = &mut *own.memory;
+            rows.get(row as usize).is_some_and(|row| records.whole_mut(row).is_some())
+        };
+        if !(self.is_fresh() && is_whole(self.own, self.tail.row)) {
+            self.current_key()?;
+            let key = self.own.memory.key.clone();
+            if !self.load_one(&key)? {
+                return Err(nowhere());
+            }
+            self.complete()?;
+            if !is_whole(self.own, 0) {
+                let record = self.own.memory.record(0).to_vec();
+                let Memory { rows, records, .. } = &mut *self.own.memory;
+                records.keep_whole(rows, 0, &record);
+            }
         }
-        self.complete()?;
-        let mut record = self.own.memory.record(0).to_vec();
-        let part = record.get_mut(offset..).and_then(|rest| rest.get_mut(..data.len()));
+        let Memory { rows, records, .. } = &mut *self.own.memory;
+        let record = records.whole_mut(&rows[self.tail.row as usize]);
+        let part = record.and_then(|record| record.get_mut(offset..)?.get_mut(..data.len()));
         part.ok_or_else(|| Failure::new(CORRUPT, "a blob ends before its end"))?.copy_from_slice(data);
+        // Others do not have it in their batches.
+        self.own.tree.touch();
+        self.tail.stamp = self.own.tree.version.get();
+        self.state.writing = self.tail;
+        Ok(())
+    }
+
+    /// Puts the record of which [`Cursor::put_data`] has replaced parts.
+    pub(crate) fn put_written(&mut self) -> Outcome<()> {
+        self.check_fault()?;
+        let Memory { rows, records, .. } = &mut *self.own.memory;
+        let Some(row) = rows.get(self.tail.row as usize) else { return Err(nowhere()) };
+        let key = key::of_rowid(row.rowid);
+        let record = records.whole_mut(row).ok_or_else(nowhere)?.to_vec();
         self.put(&key, &record)
     }
 

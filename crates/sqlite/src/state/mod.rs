@@ -120,6 +120,8 @@ pub(crate) struct State {
     pub cursors: Vec<*mut PandoCursor>,
     /// Those of them that are handles of blobs.
     pub handles: Vec<*mut PandoCursor>,
+    /// The one that has written to a record which was not put yet, or null.
+    pub writing: *mut PandoCursor,
     /// The memory of cursors that were closed.
     pub spare: Spare,
     /// Cursors that do not allow writes to their tree by others, each with the address of its tree's version.
@@ -201,6 +203,7 @@ impl State {
             roots,
             cursors,
             handles,
+            writing: std::ptr::null_mut(),
             spare: Spare::default(),
             pins,
             failure: None,
