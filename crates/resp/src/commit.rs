@@ -14,11 +14,12 @@ use crate::commands::{self, COMMANDS};
 use crate::fault::Fault;
 use crate::host::Host;
 use crate::layout::{LAYOUT, LAYOUT_KEY};
-use crate::space::{DATABASES, Source, Space, Tables};
+use crate::space::{Source, Space};
+use crate::tables::{DATABASES, Slot, Tables, refusal, table_name};
 use crate::versions::Versions;
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::Command;
-use pando::{Durability, Error, ErrorKind, Result, Table, TransactionOptions};
+use pando::{Durability, Error, ErrorKind, Result, TransactionOptions};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -179,11 +180,6 @@ pub struct Committer {
     pub pushes: Pushes,
 }
 
-/// Returns the name of the table of a database.
-pub fn table_name(database: usize) -> String {
-    format!("redis-{database}")
-}
-
 /// What a transaction of several jobs leads to.
 #[derive(Debug, Default)]
 struct Effects {
@@ -216,7 +212,7 @@ impl Committer {
     /// Creates a committer of the database of `host`.
     ///
     /// # Errors
-    /// If a table of one of the databases has another layout.
+    /// Those of reading the tables.
     pub fn new(host: Arc<dyn Host>, durability: Durability) -> Result<Self> {
         let committer = Committer {
             host,
@@ -230,47 +226,64 @@ impl Committer {
         Ok(committer)
     }
 
-    /// Returns the tables of the databases, as far as they are known to exist.
+    /// Returns the tables of the databases, as they were found.
     pub fn tables(&self) -> Arc<Tables> {
         Arc::clone(&locked(&self.tables))
+    }
+
+    /// Returns the tables for commands in a database. If a table with other contents has its name, they are looked up
+    /// again: it may have been dropped or renamed.
+    ///
+    /// # Errors
+    /// Those of reading the tables.
+    pub fn tables_for(&self, database: usize) -> Result<Arc<Tables>> {
+        let tables = self.tables();
+        if !tables[database].is_foreign() {
+            return Ok(tables);
+        }
+        self.find_tables()?;
+        Ok(self.tables())
     }
 
     /// Looks the tables up again: one may have been dropped.
     ///
     /// # Errors
-    /// If one has another layout.
+    /// Those of reading the tables.
     pub fn find_tables(&self) -> Result<()> {
         let mut tables = locked(&self.tables);
         let snapshot = self.host.database().snapshot()?;
         let mut found = Tables::default();
-        for (database, table) in found.iter_mut().enumerate() {
-            *table = snapshot.table(&table_name(database))?;
-            if let Some(table) = table {
-                check_layout(table, snapshot.get(table, LAYOUT_KEY)?)?;
+        for (database, slot) in found.iter_mut().enumerate() {
+            if let Some(table) = snapshot.table(&table_name(database))? {
+                let layout = snapshot.get(&table, LAYOUT_KEY)?;
+                *slot = Slot::of(table, layout.as_deref());
+                warn_once(database, &tables[database], slot);
             }
         }
         *tables = Arc::new(found);
         Ok(())
     }
 
-    /// Creates the table of a database unless it exists.
+    /// Creates the table of a database unless it exists. A table with other contents is left as it is: the commands
+    /// that use it fail.
     fn make_table(&self, database: usize) -> Result<()> {
         let mut tables = locked(&self.tables);
-        if tables[database].is_some() {
+        if matches!(tables[database], Slot::Keys(_)) {
             return Ok(());
         }
         let name = table_name(database);
-        let table = self.host.database().write(|tx| {
+        let slot = self.host.database().write(|tx| {
             if let Some(table) = tx.table(&name)? {
-                check_layout(&table, tx.get(&table, LAYOUT_KEY)?)?;
-                return Ok(table);
+                let layout = tx.get(&table, LAYOUT_KEY)?;
+                return Ok(Slot::of(table, layout.as_deref()));
             }
             let table = tx.ensure_table(&name)?;
             tx.put(&table, LAYOUT_KEY, [LAYOUT])?;
-            Ok(table)
+            Ok(Slot::Keys(table))
         })?;
+        warn_once(database, &tables[database], &slot);
         let mut new = Tables::clone(&tables);
-        new[database] = Some(table);
+        new[database] = slot;
         *tables = Arc::new(new);
         Ok(())
     }
@@ -417,17 +430,10 @@ fn is_without_effect(error: &Error) -> bool {
     error.is_retryable() || matches!(error.kind(), ErrorKind::Full | ErrorKind::Invalid)
 }
 
-fn check_layout(table: &Table, stored: Option<Vec<u8>>) -> Result<()> {
-    match stored.as_deref() {
-        Some([LAYOUT]) => Ok(()),
-        _ => Err(Error::new(
-            ErrorKind::Mismatch,
-            format!(
-                "table {:?} is not a database of Redis with layout {LAYOUT}: rename it, or choose another \
-                 database with --redis-database",
-                table.name()
-            ),
-        )),
+/// Logs that a database cannot be used, when that is found.
+fn warn_once(database: usize, before: &Slot, found: &Slot) {
+    if found.is_foreign() && !before.is_foreign() {
+        tracing::warn!("clients of Redis cannot use database {database}: {}", refusal(database));
     }
 }
 
@@ -483,5 +489,3 @@ fn is_unchanged(space: &mut Space<'_>, watched: &[Watched]) -> crate::fault::Don
 pub fn has_writes(commands: &[(usize, Command)]) -> bool {
     commands.iter().any(|(index, _)| COMMANDS[*index].writes())
 }
-
-const _: () = assert!(DATABASES == 16, "docs/redis.md says so");

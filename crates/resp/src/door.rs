@@ -12,7 +12,7 @@ use crate::pubsub::Hub;
 use crate::room::Room;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::space::DATABASES;
+use crate::tables::{DATABASES, Slot};
 use pando::{Error, Result};
 use std::collections::HashMap;
 use std::io::Write;
@@ -82,8 +82,7 @@ impl Door {
     /// Binds the address, and begins to serve clients.
     ///
     /// # Errors
-    /// `Io` if the address cannot be bound; `Mismatch` if a table of the database has the name of one of Redis'
-    /// databases and other contents.
+    /// `Io` if the address cannot be bound, and those of reading the database's tables.
     pub fn open(host: Arc<dyn Host>, options: Options) -> Result<Self> {
         let committer = Committer::new(Arc::clone(&host), options.durability)?;
         let listen = options.listen;
@@ -264,7 +263,7 @@ fn sweep(shared: &Shared) {
 /// Returns whether a database has keys that have expired.
 fn is_due(shared: &Shared, database: usize) -> bool {
     let tables = shared.committer.tables();
-    let Some(table) = &tables[database] else { return false };
+    let Slot::Keys(table) = &tables[database] else { return false };
     let Ok(snapshot) = shared.host.database().snapshot() else { return false };
     let due = layout::expired(shared.committer.versions.now_ms());
     snapshot.range(table, due).is_ok_and(|mut due| due.next().is_some())

@@ -5,9 +5,8 @@
 //! `expired` if the key was removed.
 
 use crate::commands::call::Around;
-use crate::commit::table_name;
 use crate::layout::{self, EVENTS, HEADERS, Header};
-use crate::space::DATABASES;
+use crate::tables::{DATABASES, table_name};
 use pando::{Change, Changes, ChangesOptions, Database, Operation, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

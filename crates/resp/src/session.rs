@@ -332,7 +332,7 @@ impl Session {
     }
 
     fn try_read(&mut self, commands: &[(usize, Command)], unit: Option<&[Watched]>) -> Result<(), Fault> {
-        let (tables, around) = (self.shared.committer.tables(), &self.shared.around);
+        let (tables, around) = (self.shared.committer.tables_for(self.database)?, &self.shared.around);
         let snapshot = self.shared.host.database().snapshot()?;
         let source = Source::Snapshot(&snapshot);
         let mut space = Space::new(source, &tables, self.database, &self.shared.committer.versions);

@@ -6,13 +6,12 @@
 
 use crate::fault::{Done, Fault};
 use crate::layout::{self, BEFORE_PART, Event, HEADER_BYTES, HEADERS, Header, Kind};
+use crate::tables::Tables;
 use crate::versions::Versions;
 use pando::{Cursor, Savepoint, Snapshot, Span, Table, Transaction};
 use std::io::{Read, Seek};
 use std::ops::Bound;
 
-/// The number of databases that `SELECT` can choose from.
-pub const DATABASES: usize = 16;
 /// The longest value in bytes of which a scan over headers reads all.
 const SHORT_BYTES: u64 = 4096;
 
@@ -24,9 +23,6 @@ pub enum Source<'a> {
     /// A transaction.
     Transaction(&'a mut Transaction),
 }
-
-/// The tables of the databases, as far as they exist.
-pub type Tables = [Option<Table>; DATABASES];
 
 /// The keys of one database.
 #[derive(Debug)]
@@ -94,12 +90,22 @@ impl<'a> Space<'a> {
         self.versions.random()
     }
 
-    fn table(&self) -> Option<&'a Table> {
-        self.tables[self.database].as_ref()
+    /// Returns the table of the database, if it exists.
+    ///
+    /// # Errors
+    /// If a table with other contents has its name.
+    pub fn table(&self) -> Done<Option<&'a Table>> {
+        self.tables[self.database].keys(self.database)
+    }
+
+    /// Returns the numbers of the databases that clients can use.
+    pub fn usable_databases(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let slots = self.tables.iter().enumerate();
+        slots.filter(|(_, slot)| !slot.is_foreign()).map(|(database, _)| database)
     }
 
     fn get(&self, key: &[u8]) -> Done<Option<Vec<u8>>> {
-        let Some(table) = self.table() else { return Ok(None) };
+        let Some(table) = self.table()? else { return Ok(None) };
         Ok(match &self.source {
             Source::Snapshot(snapshot) => snapshot.get(table, key)?,
             Source::Transaction(tx) => tx.get(table, key)?,
@@ -107,7 +113,7 @@ impl<'a> Space<'a> {
     }
 
     fn cursor(&self, span: Span) -> Done<Option<Cursor<'_>>> {
-        let Some(table) = self.table() else { return Ok(None) };
+        let Some(table) = self.table()? else { return Ok(None) };
         Ok(Some(match &self.source {
             Source::Snapshot(snapshot) => snapshot.cursor(table, span)?,
             Source::Transaction(tx) => tx.cursor(table, span)?,
@@ -117,7 +123,7 @@ impl<'a> Space<'a> {
     /// Returns the transaction and the table to write to. Commands that write are run in a transaction only, after the
     /// table was created.
     fn writer(&mut self) -> Done<(&mut Transaction, &'a Table)> {
-        let table = self.table().ok_or(Fault::fixed("ERR the table of this database does not exist"))?;
+        let table = self.table()?.ok_or(Fault::fixed("ERR the table of this database does not exist"))?;
         match &mut self.source {
             Source::Transaction(tx) => Ok((tx, table)),
             Source::Snapshot(_) => Err(Fault::fixed("ERR a command that writes was run as one that reads")),
@@ -179,7 +185,7 @@ impl<'a> Space<'a> {
             Ok(())
         };
         let key = layout::header_key(key);
-        let found = match (self.table(), &self.source) {
+        let found = match (self.table()?, &self.source) {
             (None, _) => None,
             (Some(table), Source::Snapshot(snapshot)) => snapshot.get_with(table, &key, &mut read)?,
             (Some(table), Source::Transaction(tx)) => tx.get_with(table, &key, &mut read)?,
@@ -335,7 +341,7 @@ impl<'a> Space<'a> {
 
     /// Removes all keys of this database.
     pub fn flush(&mut self) -> Done {
-        if self.table().is_none() {
+        if self.table()?.is_none() {
             return Ok(());
         }
         let all = Span::between(Bound::Included(&[HEADERS]), Bound::Unbounded);

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::{COMMANDS, Spec, find};
 use crate::fault::{Done, Fault};
 use crate::glob;
-use crate::space::DATABASES;
+use crate::tables::DATABASES;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -83,7 +83,7 @@ pub fn info(call: &mut Call) -> Done {
         text.push_str("# Keyspace\r\n");
         if !asked.is_empty() {
             let own = call.space.database;
-            for database in 0..DATABASES {
+            for database in call.space.usable_databases() {
                 call.space.database = database;
                 let (mut keys, mut expires) = (0u64, 0u64);
                 call.space.each_key(b"", |_, header| {

@@ -4,7 +4,8 @@ use super::call::{Call, all_elements};
 use crate::fault::{Done, Fault};
 use crate::glob;
 use crate::layout::{Event, Kind};
-use crate::space::{DATABASES, Entry};
+use crate::space::Entry;
+use crate::tables::DATABASES;
 use crate::wire::numbers::parse_i64;
 
 /// The number of keys among which RANDOMKEY chooses.
@@ -143,6 +144,7 @@ pub fn move_key(call: &mut Call) -> Done {
 
 pub fn select(call: &mut Call) -> Done {
     call.space.database = database(call.word(1))?;
+    call.space.table()?;
     call.out.ok();
     Ok(())
 }
@@ -207,7 +209,8 @@ pub fn flushdb(call: &mut Call) -> Done {
 pub fn flushall(call: &mut Call) -> Done {
     check_flush(call)?;
     let own = call.space.database;
-    for database in 0..DATABASES {
+    // The tables of others are theirs to empty.
+    for database in call.space.usable_databases() {
         call.space.database = database;
         call.space.flush()?;
     }

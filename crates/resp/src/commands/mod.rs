@@ -275,7 +275,7 @@ const SHORT_REPLY_BYTES: usize = 64;
 pub fn run(index: usize, words: &Command, space: &mut Space<'_>, out: &mut Out, around: &Around) -> Done {
     let spec = &COMMANDS[index];
     let (begun, before) = (Instant::now(), out.len());
-    let messages = space.messages.len();
+    let (messages, database) = (space.messages.len(), space.database);
     let savepoint = if spec.writes() { space.savepoint() } else { None };
     let run = spec.run.ok_or(Fault::fixed("ERR this command is not allowed here"));
     let done = run.and_then(|run| {
@@ -290,6 +290,7 @@ pub fn run(index: usize, words: &Command, space: &mut Space<'_>, out: &mut Out, 
         Err(fault) => {
             out.truncate(before);
             space.messages.truncate(messages);
+            space.database = database;
             if let Some(savepoint) = &savepoint {
                 space.rollback(savepoint)?;
             }

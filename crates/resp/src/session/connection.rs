@@ -165,7 +165,9 @@ impl Session {
     }
 
     fn select(&mut self, command: &Command) -> Done {
-        self.database = database(&command[1])?;
+        let database = database(&command[1])?;
+        self.shared.committer.tables_for(database)?[database].keys(database)?;
+        self.database = database;
         self.out.ok();
         Ok(())
     }
@@ -183,7 +185,7 @@ impl Session {
         if self.multi.is_some() {
             return Err(Fault::fixed("ERR WATCH inside MULTI is not allowed"));
         }
-        let (tables, database) = (self.shared.committer.tables(), self.database);
+        let (tables, database) = (self.shared.committer.tables_for(self.database)?, self.database);
         let snapshot = self.shared.host.database().snapshot()?;
         let space =
             Space::new(Source::Snapshot(&snapshot), &tables, database, &self.shared.committer.versions);

@@ -1,6 +1,6 @@
 use crate::client::{Client, Served, encoded};
 use pando::Database;
-use pando_resp::{Door, Options, Permission};
+use pando_resp::{Options, Permission};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::thread;
@@ -25,7 +25,6 @@ fn garbage_gets_an_error_and_ends_the_connection() {
         (b"*99999999\r\n", "-ERR Protocol error: invalid multibulk length"),
         (b"SET \"a b\r\n", "-ERR Protocol error: unbalanced quotes"),
         (b"\x00\x01\x02\r\n", "-ERR unknown command"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "-ERR wrong number of arguments"),
         (b"*2\r\n$3\r\nGET\r\n$3\r\nabcd\r\n", "-ERR Protocol error: expected the end"),
     ] {
         let replies = all_replies(&served, bytes);
@@ -174,15 +173,50 @@ fn tokens_say_what_a_client_may_do() {
 }
 
 #[test]
-fn a_table_with_other_contents_is_refused() {
+fn only_the_database_whose_table_has_other_contents_is_refused() {
     let db = Database::builder().in_memory().unwrap();
     let table = db.ensure_table("redis-3").unwrap();
     db.put(&table, "key", "value").unwrap();
-    let host = std::sync::Arc::new(crate::client::Open { db, tokens: Default::default() });
-    let options = Options { listen: ([127, 0, 0, 1], 0).into(), ..Options::default() };
-    let error = Door::open(host, options).unwrap_err();
-    assert_eq!(error.kind(), pando::ErrorKind::Mismatch);
-    assert!(error.message().contains("redis-3"), "{error}");
+    let served = Served::over(db.clone(), Options::default());
+    let mut client = served.client();
+    let refused = |reply: String| assert!(reply.starts_with("-ERR table \"redis-3\" is not"), "{reply}");
+    client.check(&[("SET a 1", "OK"), ("GET a", "\"1\"")]);
+    refused(client.ask("SELECT 3"));
+    refused(client.ask("MOVE a 3"));
+    refused(client.ask("COPY a b DB 3"));
+    client.check(&[("MULTI", "OK"), ("MOVE a 3", "QUEUED"), ("SET b 2", "QUEUED"), ("SELECT 3", "QUEUED")]);
+    refused(client.ask("EXEC").trim_start_matches('[').to_owned());
+    // A command that is refused leaves the connection in the database that it had.
+    client.check(&[("GET b", "\"2\""), ("SELECT 4", "OK"), ("SET c 1", "OK")]);
+    assert!(client.ask("INFO keyspace").contains("db4:keys=1"), "the others are counted");
+    assert_eq!(client.ask("FLUSHALL"), "OK", "the others are emptied");
+    assert_eq!(db.get(&table, "key").unwrap().unwrap(), b"value");
+    // The database is served as soon as the table has another name.
+    db.drop_table("redis-3").unwrap();
+    client.check(&[("SELECT 3", "OK"), ("SET d 1", "OK"), ("GET d", "\"1\""), ("DBSIZE", "1")]);
+}
+
+#[test]
+fn a_table_that_appears_in_place_of_a_database_is_refused() {
+    let served = Served::start();
+    let (mut client, mut other) = (served.client(), served.client());
+    client.check(&[("SELECT 3", "OK"), ("SET a 1", "OK")]);
+    other.check(&[("SELECT 5", "OK"), ("SET a 1", "OK"), ("SELECT 0", "OK"), ("SET a 1", "OK")]);
+    let db = &served.host.db;
+    for name in ["redis-3", "redis-5"] {
+        db.drop_table(name).unwrap();
+        let table = db.ensure_table(name).unwrap();
+        db.put(&table, "key", "value").unwrap();
+    }
+    for command in ["SET a 1", "GET a", "FLUSHDB", "WATCH a"] {
+        let reply = client.ask(command);
+        assert!(reply.starts_with("-ERR table \"redis-3\" is not"), "{command}: {reply}");
+    }
+    // A database that is dropped meanwhile is empty, and usable.
+    db.drop_table("redis-0").unwrap();
+    other.check(&[("GET a", "nil"), ("SET a 2", "OK"), ("GET a", "\"2\""), ("MGET a", "[\"2\"]")]);
+    db.drop_table("redis-0").unwrap();
+    other.check(&[("SET a 3", "OK"), ("GET a", "\"3\"")]);
 }
 
 #[test]
