@@ -103,6 +103,7 @@ impl Door {
             notifier: Notifier::default(),
             is_ending: AtomicBool::new(false),
             receiving: Room::new(options.receiving_bytes),
+            warned_of_http: Mutex::default(),
             options,
         });
         let streams = Arc::new(Streams::default());

@@ -25,8 +25,8 @@ use crate::wire::request::{Command, Limits, Parser};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The length of replies from which on they are written.
@@ -38,6 +38,8 @@ const MOST_PENDING_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 16 << 10;
 /// How often a client that waits for an element is checked.
 const WAIT: Duration = Duration::from_millis(250);
+/// The shortest time between two warnings about requests of HTTP.
+const HTTP_WARNINGS: Duration = Duration::from_secs(60);
 /// How often a command is tried whose snapshot expired, or whose table was dropped.
 const ATTEMPTS: usize = 3;
 
@@ -190,6 +192,21 @@ impl Session {
         permission
     }
 
+    /// Ends the connection of a client of HTTP, without a reply.
+    fn refuse_http(&mut self) {
+        self.is_over = true;
+        let mut warned = self.shared.warned_of_http.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|at| at.elapsed() >= HTTP_WARNINGS) {
+            *warned = Some(Instant::now());
+            let peer = self.stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string());
+            tracing::warn!(
+                peer,
+                "a request of HTTP came to the address of Redis' clients: the connection was closed, and \
+                 nothing of the request was run. A page in a browser may have sent it"
+            );
+        }
+    }
+
     /// Adds an error after the replies of what came before.
     fn refuse(&mut self, fault: &Fault) {
         self.finish_pending();
@@ -201,6 +218,9 @@ impl Session {
 
     /// Runs a command, or puts it to those that will be committed together.
     fn take(&mut self, command: Command) {
+        if command.is_http() {
+            return self.refuse_http();
+        }
         let Some(index) = commands::find(&command[0]) else {
             // Relaxed: this is a counter.
             self.shared.around.figures.unknown.fetch_add(1, Ordering::Relaxed);

@@ -5,8 +5,9 @@ use crate::commit::Committer;
 use crate::host::{Host, Options};
 use crate::notify::Notifier;
 use crate::room::Room;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// What the connections of a door share.
 #[derive(Debug)]
@@ -25,4 +26,6 @@ pub struct Shared {
     pub is_ending: AtomicBool,
     /// The memory of long commands that are being received.
     pub receiving: Arc<Room>,
+    /// When the log last named a request of HTTP.
+    pub warned_of_http: Mutex<Option<Instant>>,
 }

@@ -52,6 +52,22 @@ impl Command {
     }
 }
 
+/// The methods of HTTP.
+const HTTP_METHODS: [&str; 10] =
+    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PRI", "PUT", "TRACE"];
+
+impl Command {
+    /// Returns whether this is a line of a request of HTTP: its first line, or the header `Host`. A page in a browser
+    /// can make it send a request with commands in its body to any address, so that no line after this one may run.
+    pub fn is_http(&self) -> bool {
+        let name = &self[0];
+        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+        let is_host = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"host:"));
+        let has_version = self.len() == 3 && self[2].starts_with(b"HTTP/");
+        is("POST") || is_host || (has_version && HTTP_METHODS.iter().any(|method| is(method)))
+    }
+}
+
 impl Index<usize> for Command {
     type Output = [u8];
 

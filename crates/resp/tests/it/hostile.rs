@@ -237,3 +237,30 @@ fn the_replies_of_a_transaction_are_bounded() {
     }
     assert_eq!(client.ask("GET done"), "\"1\"");
 }
+
+#[test]
+fn a_request_of_http_runs_nothing_of_its_body() {
+    let served = Served::start();
+    assert_eq!(served.client().ask("SET a 1"), "OK");
+    let body = "FLUSHALL\r\nSET a 2\r\n";
+    for head in [
+        "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "post /x HTTP/1.0\r\n\r\n",
+        // A client of HTTP may begin with any method, and with any header.
+        "GET / HTTP/1.1\r\n\r\n",
+        "PUT /x HTTP/1.1\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "FETCH / HTTP/1.1\r\nhOST: localhost\r\n\r\n",
+        "accept: */*\r\nHost: localhost\r\n\r\n",
+        "*1\r\n$4\r\nPOST\r\n",
+        "MULTI\r\nHost: localhost\r\nEXEC\r\n",
+    ] {
+        let replies = all_replies(&served, format!("{head}{body}").as_bytes());
+        assert!(!replies.contains(":1") && !replies.contains("+OK\r\n+OK"), "{head}: {replies}");
+        assert_eq!(served.client().ask("GET a"), "\"1\"", "{head}");
+    }
+    // What came before has its reply, and keys and values may look like HTTP.
+    assert_eq!(all_replies(&served, b"SET POST Host:\r\nPOST / HTTP/1.1\r\nGET POST\r\n"), "+OK\r\n");
+    served.client().check(&[("GET POST", "\"Host:\""), ("GETRANGE POST 0 -1", "\"Host:\"")]);
+}
