@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
 use crate::remote::Remote;
-use crate::schedule::parse_retention;
+use crate::schedule::{parse_rate, parse_retention};
 use crate::text;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -39,9 +39,10 @@ pub struct BackupArgs {
     /// on which they build [default: keep all]
     #[arg(long, value_name = "TIME|N", value_parser = parse_retention)]
     keep: Option<Retention>,
-    /// Write at most SIZE bytes a second, as in 50MiB; limits the effect on other work [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
-    rate: Option<usize>,
+    /// Write at most SIZE bytes a second, as in 50MiB, and at least 64K; limits the effect on other work [default: no
+    /// limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    rate: Option<u64>,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -103,7 +104,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
     };
     let mut options = BackupOptions::default().verify(args.verify).progress(&mut show);
     if let Some(rate) = args.rate {
-        options = options.rate_bytes(rate as u64);
+        options = options.rate_bytes(rate);
     }
     if let Some(since) = &since {
         options = options.since(since);

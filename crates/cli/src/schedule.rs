@@ -56,7 +56,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn parse_rate(text: &str) -> Result<u64, String> {
+/// Parses the rate of a backup in bytes a second.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
     match text::parse_size(text)? as u64 {
         bytes if bytes < LEAST_RATE_BYTES => Err("the lowest rate is 64K".to_owned()),
         bytes => Ok(bytes),

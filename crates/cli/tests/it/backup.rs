@@ -128,3 +128,18 @@ fn what_cannot_be_restored_is_advised_on_as_a_backup() {
     std::fs::remove_file(&file).unwrap();
     assert!(advice(1).contains("`pando backup`"));
 }
+
+#[test]
+fn a_rate_at_which_a_backup_would_never_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, folder) = (path(dir.path(), "db"), path(dir.path(), "backups"));
+    put(&db, "a", "1");
+    for rate in ["0", "1", "63K"] {
+        let output = pando(["backup", &db, &folder, "--rate", rate]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{rate}: {said}");
+        assert!(said.contains("the lowest rate is 64K"), "{said}");
+    }
+    assert!(!Path::new(&folder).exists(), "nothing was begun");
+    stdout(pando(["backup", &db, &folder, "--rate", "64K"]));
+}
