@@ -253,6 +253,8 @@ impl ServeArgs {
             return self.check_store().map(|()| None);
         }
         #[cfg(feature = "ship")]
+        self.ship.check(dir, self.follow.follow.as_deref())?;
+        #[cfg(feature = "ship")]
         if self.follow.follow.is_none()
             && let Some((url, role)) = self.ship.prepare(dir)?
         {

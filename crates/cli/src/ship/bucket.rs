@@ -4,7 +4,8 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
 use indicatif::{ProgressBar, ProgressStyle};
 use ship::{Bucket, Goal, Report};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Returns whether a restore reads from a bucket rather than from backups.
 pub fn is_bucket(source: &Path) -> bool {
@@ -19,6 +20,35 @@ pub fn connect(source: &Path) -> Outcome<Bucket> {
     let url = source.to_str();
     let url = url.ok_or_else(|| Failure::Usage(format!("{} is not UTF-8", source.display())))?;
     Ok(Bucket::connect(url)?)
+}
+
+/// Refuses a bucket that is a folder in the directory `dir`, which is called `what`: a server would take it for a
+/// database, and a database would meet files that are not its own. Neither needs to exist.
+pub fn check_outside(bucket: &str, dir: &Path, what: &str) -> Outcome {
+    let folder = match bucket.split_once("://") {
+        None => bucket,
+        Some(("file", folder)) => folder,
+        Some(_) => return Ok(()),
+    };
+    let failed = |cause| Failure::system(format_args!("find the folder {folder}"), cause);
+    if !resolved(Path::new(folder)).map_err(failed)?.starts_with(resolved(dir).map_err(failed)?) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{bucket} lies inside {what}: name a bucket, or a folder outside of it, best on another disk"
+    )))
+}
+
+/// Returns the path without links, of which the last parts need not exist.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for existing in path.ancestors() {
+        if let Ok(found) = existing.canonicalize() {
+            let rest = path.strip_prefix(existing).expect("it is one of its ancestors");
+            return Ok(if rest.as_os_str().is_empty() { found } else { found.join(rest) });
+        }
+    }
+    Ok(path)
 }
 
 /// Returns the bucket of one database of a server: a folder of its name, or all of a bucket that has one database.

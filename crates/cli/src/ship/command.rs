@@ -99,6 +99,9 @@ const LAST_TRY: Duration = Duration::from_secs(60);
 
 /// Runs `pando ship`.
 pub fn run(args: &ShipArgs) -> Outcome {
+    if let Some(url) = args.url.to_str() {
+        bucket::check_outside(url, &args.dir, "the directory of the database")?;
+    }
     let bucket = bucket::connect(&args.url)?;
     if args.status {
         return status(args, &bucket);

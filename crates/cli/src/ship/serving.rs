@@ -67,6 +67,13 @@ impl ServeShipArgs {
         self.ship.is_some()
     }
 
+    /// Refuses to ship to, or to `follow`, a folder inside the directory that is served.
+    pub fn check(&self, dir: &Path, follow: Option<&str>) -> Outcome {
+        let follow = follow.filter(|address| !is_server(address));
+        let mut buckets = self.ship.as_deref().into_iter().chain(follow);
+        buckets.try_for_each(|url| bucket::check_outside(url, dir, "the served directory"))
+    }
+
     /// Returns the code that ships the databases of the server in `dir`, if they are shipped.
     /// A replica of the bucket `follows` ships to it once it has become the primary.
     pub fn shipping(&self, dir: &Path, follows: Option<&str>) -> Result<Option<Arc<dyn Shipping>>> {

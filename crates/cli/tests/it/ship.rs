@@ -336,3 +336,50 @@ fn nothing_is_acknowledged_while_the_bucket_is_away() {
     assert_eq!(copy.ask("GET", "/v1/databases/created", b"").status, 200);
     assert_eq!(copy.ask("GET", &format!("{base}/documents/rows?format=csv"), b"").text(), "id\n1\n");
 }
+
+#[test]
+fn a_bucket_inside_of_what_it_keeps_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let shown = path(dir.path(), "data");
+    fs::create_dir(&data).unwrap();
+    std::os::unix::fs::symlink(&data, dir.path().join("link")).unwrap();
+    let serve = |target: &str, option: &str, bucket: &str| {
+        pando(["serve", target, "--listen", "127.0.0.1:0", option, bucket])
+    };
+    let inside = [
+        shown.clone(),
+        format!("{shown}/"),
+        format!("file://{shown}"),
+        path(dir.path(), "link"),
+        path(&data, "default"),
+        path(&data, "bucket/of/mine"),
+        path(dir.path(), "link/bucket"),
+    ];
+    for bucket in &inside {
+        for option in ["--ship", "--follow"] {
+            let said = failure(serve(&shown, option, bucket), 2);
+            assert!(said.contains("lies inside the served directory"), "{bucket}: {said}");
+        }
+    }
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "nothing was made");
+    // Of a directory that does not exist yet, too.
+    let none = path(dir.path(), "none");
+    failure(serve(&none, "--ship", &none), 2);
+    assert!(!Path::new(&none).exists());
+    let db = path(&data, "default");
+    put(&db, "a", "1");
+    for bucket in [&db, &path(&data, "default/bucket")] {
+        for option in ["--once", "--status"] {
+            let said = failure(pando(["ship", &db, bucket, option]), 2);
+            assert!(said.contains("lies inside the directory of the database"), "{bucket}: {said}");
+        }
+    }
+    assert!(!data.join("default/bucket").exists());
+    // Beside it, a folder whose name begins in the same way can be a bucket.
+    let beside = format!("{shown}-bucket");
+    let server = Server::start_with(&data, &["--ship", &beside]);
+    assert!(server.terminate().success());
+    let server = Server::start_with(&data, &["--ship", &beside]);
+    assert_eq!(server.ask("GET", "/v1/databases/default/tables/t/entries/a", b"").text(), "1");
+}
