@@ -94,6 +94,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     count.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(|| "the time is too long".to_owned())
 }
 
+/// The shortest interval at which a process looks for something: with a shorter one, it would do little else.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Parses the time between two looks for something.
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        every if every < LEAST_INTERVAL => Err("the shortest interval is 10ms".to_owned()),
+        every => Ok(every),
+    }
+}
+
 /// Returns a time in the same form, in the largest unit of which it is a whole number.
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();

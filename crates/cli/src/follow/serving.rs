@@ -16,10 +16,10 @@ pub struct FollowArgs {
     /// The variable PANDO_FOLLOW_TOKEN holds the token for the server, which must allow everything (admin)
     #[arg(long, value_name = "URL", env = "PANDO_FOLLOW")]
     pub follow: Option<String>,
-    /// Look for new commits in a bucket every TIME, as in 200ms or 5s; a shorter time shows less delay, and takes more
-    /// requests
+    /// Look for new commits in a bucket every TIME, as in 200ms or 5s, and at least 10ms; a shorter time shows less
+    /// delay, and takes more requests
     #[arg(long, value_name = "TIME", default_value = "500ms", env = "PANDO_FOLLOW_INTERVAL",
-          value_parser = text::parse_duration)]
+          value_parser = text::parse_interval)]
     pub follow_interval: Duration,
     /// Redirect writes to the server at this address [default: the server in --follow; none for a bucket, and writes
     /// get 503]

@@ -53,10 +53,10 @@ pub struct ShipArgs {
 /// How to ship.
 #[derive(Args, Clone, Debug)]
 pub struct ShippingArgs {
-    /// Write a segment after TIME, as in 200ms or 5s; a shorter time loses less with the machine, and takes more
-    /// requests
+    /// Write a segment after TIME, as in 200ms or 5s, and at least 10ms; a shorter time loses less with the machine,
+    /// and takes more requests
     #[arg(long, value_name = "TIME", default_value = "1s", env = "PANDO_SHIP_INTERVAL",
-          value_parser = text::parse_duration)]
+          value_parser = text::parse_interval)]
     pub ship_interval: Duration,
     /// Write a segment earlier when its changes have SIZE bytes; at most 32M
     #[arg(long, value_name = "SIZE", default_value = "1M", env = "PANDO_SHIP_SEGMENT",

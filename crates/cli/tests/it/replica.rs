@@ -540,3 +540,19 @@ fn a_server_that_ships_is_restored_and_takes_over_what_was_released() {
     assert!(fenced.status == 503 && fenced.text().contains("urn:pando:problem:fenced"), "{fenced:?}");
     assert_eq!(fourth.ask("GET", "/v0/entity?id=f", b"").text(), "6");
 }
+
+#[cfg(feature = "ship")]
+#[test]
+fn an_interval_at_which_a_server_would_spin_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for interval in ["0s", "0ms", "9ms"] {
+        for (with, option) in [("--follow", "--follow-interval"), ("--ship", "--ship-interval")] {
+            let words = ["serve", &at("copy"), with, &at("bucket"), option, interval];
+            let output = pando(words.into_iter().chain(["--listen", "127.0.0.1:0"]));
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{option} {interval}: {said}");
+            assert!(said.contains("the shortest interval is 10ms"), "{said}");
+        }
+    }
+}
