@@ -17,6 +17,7 @@ use crate::layout::{LAYOUT, LAYOUT_KEY};
 use crate::space::{Source, Space};
 use crate::tables::{DATABASES, Slot, Tables, refusal, table_name};
 use crate::versions::Versions;
+use crate::watched::{self, Watched};
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::Command;
 use pando::{Durability, Error, ErrorKind, Result, TransactionOptions};
@@ -36,17 +37,6 @@ const SWEPT: usize = 1000;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A key that WATCH has looked at.
-#[derive(Clone, Debug)]
-pub struct Watched {
-    /// The number of its database.
-    pub database: usize,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The version that it had; 0 if it did not exist.
-    pub version: u64,
 }
 
 /// What a job does.
@@ -454,7 +444,7 @@ fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effec
             outcome.would_block = space.would_block;
         }
         Work::Unit(commands, watched) => {
-            if is_unchanged(&mut space, watched)? {
+            if watched::are_unchanged(watched, &mut space)? {
                 out.array(commands.len());
                 for (index, command) in commands {
                     commands::run(*index, command, &mut space, &mut out, around)?;
@@ -472,17 +462,6 @@ fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effec
     effects.messages.append(&mut space.messages);
     effects.has_pushed |= space.has_pushed;
     Ok(())
-}
-
-fn is_unchanged(space: &mut Space<'_>, watched: &[Watched]) -> crate::fault::Done<bool> {
-    let own = space.database;
-    let mut is_unchanged = true;
-    for Watched { database, key, version } in watched {
-        space.database = *database;
-        is_unchanged = is_unchanged && space.version(key)? == *version;
-    }
-    space.database = own;
-    Ok(is_unchanged)
 }
 
 /// Returns whether a command of the unit can change keys. If none can, it runs in a snapshot.

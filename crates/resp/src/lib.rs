@@ -8,9 +8,9 @@
 //!
 //! Reading order, which is that of the modules: `fault` (errors), `room` (memory that connections share), `wire`
 //! (commands and replies as bytes), `layout` (keys as records), `versions` (numbers and time), `tables` (where the
-//! databases are), `space` (the keys that a snapshot or a transaction has), `pubsub` (channels), `commands`, [`Host`]
-//! (what the door needs from its server), `commit` (writes of all connections together), `notify` (keyspace
-//! notifications), `session` (one connection), [`Door`].
+//! databases are), `space` (the keys that a snapshot or a transaction has), `watched` (keys of WATCH), `pubsub`
+//! (channels), `commands`, [`Host`] (what the door needs from its server), `commit` (writes of all connections
+//! together), `notify` (keyspace notifications), `session` (one connection), [`Door`].
 //!
 //! The guide, docs/redis.md, says which commands there are, what is refused, and how keys are stored, byte by byte.
 #![deny(missing_docs, unsafe_code)]
@@ -22,6 +22,7 @@ mod layout;
 mod versions;
 mod tables;
 mod space;
+mod watched;
 mod glob;
 mod cursors;
 mod figures;

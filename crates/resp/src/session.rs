@@ -11,7 +11,7 @@ mod connection;
 mod subscriptions;
 
 use crate::commands::{self, COMMANDS, Effect};
-use crate::commit::{Job, Watched, Work, has_writes};
+use crate::commit::{Job, Work, has_writes};
 use crate::fault::Fault;
 use crate::figures::Figures;
 use crate::host::Permission;
@@ -19,6 +19,7 @@ use crate::pubsub::Mailbox;
 use crate::room::Share;
 use crate::shared::Shared;
 use crate::space::{Source, Space};
+use crate::watched::{self, Watched};
 use crate::wire::numbers::parse_f64;
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::{Command, Limits, Parser};
@@ -357,14 +358,10 @@ impl Session {
         let source = Source::Snapshot(&snapshot);
         let mut space = Space::new(source, &tables, self.database, &self.shared.committer.versions);
         if let Some(watched) = unit {
-            for Watched { database, key, version } in watched {
-                space.database = *database;
-                if space.version(key)? != *version {
-                    self.out.null_array();
-                    return Ok(());
-                }
+            if !watched::are_unchanged(watched, &mut space)? {
+                self.out.null_array();
+                return Ok(());
             }
-            space.database = self.database;
             self.out.array(commands.len());
         }
         for (index, command) in commands {

@@ -291,6 +291,9 @@ impl<'a> Space<'a> {
                 self.put(&layout::expiry_key(header.expires_ms, key), b"")?;
             }
         }
+        if header.version == 0 {
+            self.versions.note_creation(self.database, key);
+        }
         let version = self.versions.after(header.version);
         let header = Header { version, event: event as u8, ..*header };
         self.has_pushed |= matches!(header.kind, Kind::List | Kind::Sorted);
@@ -306,6 +309,8 @@ impl<'a> Space<'a> {
         indexed_ms: u64,
         event: Event,
     ) -> Done {
+        // The version is that of another key, or of this one.
+        self.versions.note_creation(self.database, key);
         let header = Header { expires_ms, indexed_ms, ..entry.header };
         let value = if header.kind == Kind::String { &entry.record[HEADER_BYTES..] } else { b"" };
         self.store(key, &header, event, value)
@@ -422,6 +427,11 @@ impl<'a> Space<'a> {
     /// Returns a version by which a later look can tell whether the key has changed; 0 if it does not exist.
     pub fn version(&self, key: &[u8]) -> Done<u64> {
         Ok(self.find(key)?.map_or(0, |entry| entry.header.version))
+    }
+
+    /// Returns a number that tells whether an absent key was created since; see [`Versions::creations`].
+    pub fn creations(&self, key: &[u8]) -> u64 {
+        self.versions.creations(self.database, key)
     }
 
     /// Removes up to `most` keys that have expired. Returns how many expiries it has looked at.

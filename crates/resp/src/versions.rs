@@ -1,5 +1,6 @@
 //! The numbers and the time by which the keys of all databases are written.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Versions {
     next: AtomicU64,
     now_ms: AtomicU64,
+    /// How often a key was created, by a hash of its database and its name. An array of a fixed size needs no list of
+    /// the keys that are watched; in return, the creation of another key stops one transaction of [`COUNTERS`].
+    creations: Vec<AtomicU64>,
+    hasher: RandomState,
 }
+
+/// The number of counters of creations, which take 32 KiB.
+const COUNTERS: usize = 4096;
 
 fn since_1970() -> std::time::Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -18,7 +26,28 @@ fn since_1970() -> std::time::Duration {
 impl Versions {
     /// Begins at the current time.
     pub fn new() -> Self {
-        Versions { next: AtomicU64::new(since_1970().as_micros() as u64), now_ms: AtomicU64::new(0) }
+        Versions {
+            next: AtomicU64::new(since_1970().as_micros() as u64),
+            now_ms: AtomicU64::new(0),
+            creations: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    fn creations_of(&self, database: usize, key: &[u8]) -> &AtomicU64 {
+        &self.creations[self.hasher.hash_one((database, key)) as usize % COUNTERS]
+    }
+
+    /// Returns a number that has changed when a key was created since, also if it was removed again.
+    ///
+    /// Read it before the snapshot in which the key is absent, and again after that in which it still is.
+    pub fn creations(&self, database: usize, key: &[u8]) -> u64 {
+        self.creations_of(database, key).load(Ordering::SeqCst)
+    }
+
+    /// Notes that a key is created, before that is committed.
+    pub fn note_creation(&self, database: usize, key: &[u8]) {
+        self.creations_of(database, key).fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns a number larger than all before and than `old`.

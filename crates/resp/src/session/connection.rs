@@ -3,10 +3,10 @@
 use super::{Multi, Session};
 use crate::commands::general::REDIS_VERSION;
 use crate::commands::keys::database;
-use crate::commit::Watched;
 use crate::fault::{Done, Fault};
 use crate::host::Permission;
 use crate::space::{Source, Space};
+use crate::watched::Watched;
 use crate::wire::numbers::parse_i64;
 use crate::wire::reply::Protocol;
 use crate::wire::request::Command;
@@ -186,15 +186,17 @@ impl Session {
             return Err(Fault::fixed("ERR WATCH inside MULTI is not allowed"));
         }
         let (tables, database) = (self.shared.committer.tables_for(self.database)?, self.database);
+        let versions = &self.shared.committer.versions;
+        // They are read before the snapshot: a creation that it does not show is one that they do not count.
+        let creations: Vec<u64> = command.from(1).map(|key| versions.creations(database, key)).collect();
         let snapshot = self.shared.host.database().snapshot()?;
-        let space =
-            Space::new(Source::Snapshot(&snapshot), &tables, database, &self.shared.committer.versions);
-        for key in command.from(1) {
+        let space = Space::new(Source::Snapshot(&snapshot), &tables, database, versions);
+        for (key, creations) in command.from(1).zip(creations) {
             let version = space.version(key)?;
             let is_known = |watched: &Watched| watched.database == database && watched.key == key;
             // The first look counts: what was seen since then is to be unchanged.
             if !self.watched.iter().any(is_known) {
-                self.watched.push(Watched { database, key: key.to_vec(), version });
+                self.watched.push(Watched { database, key: key.to_vec(), version, creations });
             }
         }
         self.out.ok();

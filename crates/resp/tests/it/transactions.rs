@@ -85,6 +85,35 @@ fn a_watched_key_that_changes_stops_the_transaction() {
 }
 
 #[test]
+fn a_watched_key_that_was_absent_and_is_absent_again_stops_the_transaction() {
+    let served = Served::start();
+    let (mut one, mut other) = (served.client(), served.client());
+    for between in [
+        &["SET w 1", "DEL w"][..],
+        &["RPUSH w x", "LPOP w"],
+        &["SET w 1", "FLUSHALL"],
+        &["SET other 1", "RENAME other w", "DEL w"],
+        &["SET other 1", "COPY other w", "DEL w"],
+        &["SET w 1 PX 1"],
+        &["MULTI", "SET w 1", "DEL w", "EXEC"],
+    ] {
+        for unit in ["SET w 2", "GET a"] {
+            one.check(&[("WATCH w", "OK")]);
+            between.iter().for_each(|command| drop(other.ask(command)));
+            thread::sleep(Duration::from_millis(5));
+            one.check(&[("MULTI", "OK"), (unit, "QUEUED"), ("EXEC", "nil"), ("EXISTS w", "0")]);
+        }
+    }
+    // A key that stays absent stops nothing, whatever happens to others, and neither does the removal of one that had
+    // expired before.
+    one.check(&[("SET w 1 PX 1", "OK")]);
+    thread::sleep(Duration::from_millis(5));
+    one.check(&[("WATCH w", "OK"), ("MULTI", "OK"), ("SET w 3", "QUEUED")]);
+    other.check(&[("DEL w", "0"), ("SET unrelated 1", "OK"), ("DEL unrelated", "1")]);
+    one.check(&[("EXEC", "[OK]"), ("GET w", "\"3\"")]);
+}
+
+#[test]
 fn a_bank_keeps_its_sum() {
     let served = Served::start();
     let mut client = served.client();
