@@ -221,8 +221,10 @@ fn shipping(figures: &Figures) -> Vec<Finding> {
         let what = "Another server has taken over the lineage in the bucket: this one is fenced and rejects \
                     writes."
             .to_owned();
-        let advice =
-            "Stop this server. If the takeover was wrong, start it again with --ship-held take-over.";
+        let advice = "Send clients to the other server, and stop this one. Its directory cannot be shipped \
+                      to that bucket again. If the takeover was wrong, start a server on a new, empty \
+                      directory with --ship-held take-over: it continues from what is in the bucket. Only \
+                      the old directory has the writes that were not shipped.";
         return vec![Finding::critical("fenced", what, advice)];
     }
     if up == 0.0 {

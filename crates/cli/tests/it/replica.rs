@@ -534,11 +534,23 @@ fn a_server_that_ships_is_restored_and_takes_over_what_was_released() {
     // A killed server has not released anything, and goes on where it was.
     let third = Server::start_with(&at("c"), &ship);
     assert_eq!(third.ask("PUT", "/v0/entity?id=f", b"6").status, 201);
+    assert_eq!(third.ask("GET", "/readyz", b"").status, 200);
     let fourth = Server::start_with(&at("d"), &[&ship[..], &["--ship-held", "take-over"]].concat());
     assert_eq!(fourth.ask("PUT", "/v0/entity?id=g", b"7").status, 201);
     let fenced = third.ask("PUT", "/v0/entity?id=h", b"8");
     assert!(fenced.status == 503 && fenced.text().contains("urn:pando:problem:fenced"), "{fenced:?}");
     assert_eq!(fourth.ask("GET", "/v0/entity?id=f", b"").text(), "6");
+    // Clients are sent to the other one, and the operator is told what to do.
+    let ready = third.ask("GET", "/readyz", b"");
+    assert!(ready.status == 503 && ready.text().contains("urn:pando:problem:not-ready"), "{ready:?}");
+    assert_eq!(fourth.ask("GET", "/readyz", b"").status, 200);
+    let doctor = pando(["--url", &format!("{}/default", url(&third)), "doctor"]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(said.contains("[fenced]") && said.contains("empty directory"), "{said}");
+    // What it advises works: a server on an empty directory takes over again.
+    let fifth = Server::start_with(&at("e"), &[&ship[..], &["--ship-held", "take-over"]].concat());
+    assert_eq!(fifth.ask("PUT", "/v0/entity?id=i", b"9").status, 201);
+    assert_eq!(fifth.ask("GET", "/v0/entity?id=g", b"").text(), "7");
 }
 
 #[cfg(feature = "ship")]

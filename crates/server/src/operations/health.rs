@@ -87,7 +87,7 @@ pub(super) fn not_ready(problem: Problem) -> Problem {
 }
 
 /// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
-/// commits and has room for them.
+/// commits and has room for them. No other server has taken its place in the bucket to which it is shipped.
 ///
 /// A replica is ready when its default database can be read; the response has its lag.
 async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<Arc<Open>>) -> Answer {
@@ -99,6 +99,9 @@ async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<
     let lag = replicas.and_then(|replicas| replicas.lag(DEFAULT_DATABASE, &default.db));
     // After a failure that stopped all writing, every sync returns that error.
     let looked = hand_off(move || {
+        if let Some(refusal) = default.ship().and_then(|ship| ship.refusal()) {
+            return Err(refusal.into());
+        }
         default.db.sync()?;
         default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
     });
