@@ -4,8 +4,9 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, FormatArgs, Rows, say};
 use crate::text;
 use clap::{Args, Subcommand, ValueEnum};
+use pando::{Error, ErrorKind};
 use server::{NewToken, Scope, TokenFile};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const NOTES: &str = "\
@@ -96,6 +97,7 @@ pub fn run(args: &TokenArgs) -> Outcome {
             say!("{}", TokenFile::in_dir(dir).create_as(new)?)
         }
         Action::List { dir, format } => {
+            check_exists(dir)?;
             let columns = &["name", "scope", "database", "created_s", "rate", "concurrency", "expires_s"];
             let mut rows = Rows::new(output::stdout(), format.format(), columns).map_err(Failure::stdout)?;
             for token in TokenFile::in_dir(dir).list()? {
@@ -114,6 +116,19 @@ pub fn run(args: &TokenArgs) -> Outcome {
             }
             rows.finish().map(drop).map_err(Failure::stdout)
         }
-        Action::Revoke { dir, name } => Ok(TokenFile::in_dir(dir).revoke(name)?),
+        Action::Revoke { dir, name } => {
+            check_exists(dir)?;
+            Ok(TokenFile::in_dir(dir).revoke(name)?)
+        }
+    }
+}
+
+/// Refuses a directory that does not exist. Only the first token may make it.
+fn check_exists(dir: &Path) -> Outcome {
+    match dir.is_dir() {
+        true => Ok(()),
+        false => {
+            Err(Error::new(ErrorKind::Missing, format!("there is no directory {}", dir.display())).into())
+        }
     }
 }

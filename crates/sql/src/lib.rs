@@ -72,7 +72,7 @@ pub use rusqlite::version as sqlite_version;
 pub use sqlite_export::export_sqlite;
 pub use sqlite_file::{CopyProgress, CopyReport, import_sqlite_typed};
 #[cfg(not(feature = "loadable"))]
-pub use sqlite_import::import_sqlite;
+pub use sqlite_import::{SqliteFile, import_sqlite};
 pub use statement::{ColumnInfo, Statement};
 #[cfg(feature = "loadable")]
 pub use vtab::loadable;

@@ -46,17 +46,48 @@ use std::path::Path;
 pub fn import_sqlite(
     sql: &Sql,
     file: impl AsRef<Path>,
-    mut progress: impl FnMut(&CopyProgress),
+    progress: impl FnMut(&CopyProgress),
 ) -> Result<CopyReport> {
     let target = sql.connect()?;
     target.session().check_writable()?;
-    let source = open(file.as_ref(), false)?;
+    import(&target, &SqliteFile::open(file)?, progress)
+}
+
+/// A file of SQLite that can be read and has passed SQLite's own check.
+#[derive(Debug)]
+pub struct SqliteFile(rusqlite::Connection);
+
+impl SqliteFile {
+    /// Opens a file for reading, and checks it. Its content is read as of now.
+    ///
+    /// # Errors
+    /// If SQLite cannot read the file, or finds it damaged.
+    pub fn open(file: impl AsRef<Path>) -> Result<Self> {
+        Ok(SqliteFile(open(file.as_ref(), false)?))
+    }
+
+    /// Copies the file into a database, as [`import_sqlite`] does.
+    ///
+    /// # Errors
+    /// As for [`import_sqlite`].
+    pub fn import_into(&self, sql: &Sql, progress: impl FnMut(&CopyProgress)) -> Result<CopyReport> {
+        let target = sql.connect()?;
+        target.session().check_writable()?;
+        import(&target, self, progress)
+    }
+}
+
+fn import(
+    target: &Connection,
+    SqliteFile(source): &SqliteFile,
+    mut progress: impl FnMut(&CopyProgress),
+) -> Result<CopyReport> {
     // The rows were accepted once, and may be older than a `CHECK`.
     for pragma in ["foreign_keys = OFF", "ignore_check_constraints = ON"] {
         machine::run_only(&target.sqlite, &format!("PRAGMA {pragma}"))?;
     }
     target.execute("BEGIN", &[])?;
-    let mut import = Import { source: &source, target: &target, now: CopyProgress::default() };
+    let mut import = Import { source, target, now: CopyProgress::default() };
     let mut done = import.run(&mut progress);
     if done.is_ok()
         && let Err(error) = target.execute("COMMIT", &[])

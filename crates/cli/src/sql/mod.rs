@@ -18,7 +18,7 @@ use clap::Args;
 use pando::any::AnyDatabase;
 use pando::{Builder, Database, ErrorKind};
 use show::Show;
-use sql::Sql;
+use sql::{Sql, SqliteFile};
 use statements::failure;
 use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
@@ -69,6 +69,8 @@ pub fn run(args: &SqlArgs) -> Outcome {
     if let Some(remote) = Remote::find(&args.dir)? {
         return remote::run(&remote, args);
     }
+    // It is opened before the database, which is not created for a file that cannot be read.
+    let source = args.from_sqlite.as_ref().map(SqliteFile::open).transpose().map_err(refused)?;
     let db = open(args)?;
     let sql = Sql::new(&db);
     let mut connection = sql.connect().map_err(failure)?;
@@ -77,8 +79,8 @@ pub fn run(args: &SqlArgs) -> Outcome {
     }
     let mut show = Show::new(args.format.format(), args.timing);
     show.watch(&mut connection).map_err(failure)?;
-    if let Some(file) = &args.from_sqlite {
-        show::import_sqlite(&sql, file)?;
+    if let Some(file) = source {
+        show::import_sqlite(&sql, &file)?;
     }
     let copies = args.from_sqlite.is_some() || args.to_sqlite.is_some();
     if !args.statements.is_empty() {
@@ -102,6 +104,15 @@ pub fn run(args: &SqlArgs) -> Outcome {
         AnyDatabase::Remote(db) => db.close(),
     }
     Ok(())
+}
+
+/// Returns the failure of a file of SQLite that cannot be read. The advice for these kinds of errors is about databases
+/// of Pando.
+fn refused(error: sql::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Corruption | ErrorKind::Foreign => Failure::Damaged(error.to_string()),
+        _ => failure(error),
+    }
 }
 
 fn open(args: &SqlArgs) -> Outcome<AnyDatabase> {

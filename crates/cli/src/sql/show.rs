@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
 use crate::text;
 use indicatif::ProgressBar;
-use sql::{Connection, Sql, ValueRef};
+use sql::{Connection, Sql, SqliteFile, ValueRef};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -153,9 +153,9 @@ fn bar() -> ProgressBar {
 }
 
 /// Copies an SQLite file into the database.
-pub fn import_sqlite(sql: &Sql, file: &Path) -> Outcome {
+pub fn import_sqlite(sql: &Sql, file: &SqliteFile) -> Outcome {
     let mut progress = CopyBar::new();
-    let report = sql::import_sqlite(sql, file, |now| progress.show(now));
+    let report = file.import_into(sql, |now| progress.show(now));
     progress.bar.finish_and_clear();
     let report = report.map_err(failure)?;
     eprintln!("imported {} tables, {} rows", report.tables, text::count(report.rows));

@@ -86,6 +86,22 @@ fn what_is_no_database_is_3() {
 }
 
 #[test]
+fn the_tokens_of_a_directory_that_does_not_exist_are_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = dir.path().join("none");
+    let path = none.to_str().unwrap();
+    for line in [vec!["token", "list", path], vec!["token", "revoke", path, "reader"]] {
+        let said = failure(pando(&line), 1);
+        assert!(said.contains("none") && said.contains("check the path"), "{said}");
+    }
+    assert!(!none.exists());
+    // A directory without tokens has an empty list, and the first token can be made before the first start.
+    assert_eq!(text(pando(["token", "list", dir.path().to_str().unwrap(), "--format", "ndjson"])), "");
+    stdout(pando(["token", "create", path, "--name", "reader", "--scope", "read"]));
+    assert!(text(pando(["token", "list", path])).contains("reader"));
+}
+
+#[test]
 fn help_documents_them() {
     let help = text(pando(["--help"]));
     for line in ["0  done", "1  failed", "2  the command", "3  the files", "4  another", "5  conflicts"] {

@@ -68,3 +68,21 @@ fn sqlite_files_come_and_go() {
     let said = failure(pando(["sql", other, "--from-sqlite", file]), 3);
     assert!(said.contains("not a database"), "{said}");
 }
+
+#[test]
+fn a_sqlite_file_that_does_not_exist_leaves_no_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let said = failure(pando(["sql", &at("new"), "--from-sqlite", &at("nofile")]), 1);
+    assert!(said.contains("nofile"), "{said}");
+    assert!(!dir.path().join("new").exists() && !dir.path().join("nofile").exists());
+    // Nor does a file that SQLite cannot read.
+    std::fs::write(dir.path().join("text"), "not a database, but long enough to be one".repeat(30)).unwrap();
+    let said = failure(pando(["sql", &at("new"), "--from-sqlite", &at("text")]), 3);
+    assert!(said.contains("not a database") && !said.contains("help:"), "{said}");
+    assert!(!dir.path().join("new").exists());
+    // A database that exists stays as it was.
+    text(pando(["sql", &at("old"), "CREATE TABLE t(a)"]));
+    failure(pando(["sql", &at("old"), "--from-sqlite", &at("nofile")]), 1);
+    assert_eq!(text(pando(["sql", &at("old"), "SELECT count(*) AS n FROM t", "--format", "csv"])), "n\n0\n");
+}
