@@ -161,7 +161,7 @@ impl Failure {
             ErrorKind::Locked => "wait until that process has closed the database",
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => "nothing was written; run the command again",
             ErrorKind::Full => "nothing was written; make room and run the command again",
-            ErrorKind::Mismatch => "leave the option out to use what is stored",
+            ErrorKind::Mismatch if is_of_an_option(error) => "leave the option out to use what is stored",
             ErrorKind::Latched => "fix the cause, then run the command again",
             ErrorKind::Indeterminate => "read the data back to see whether the change was stored",
             _ => return None,
@@ -181,6 +181,13 @@ impl Failure {
             _ => None,
         }
     }
+}
+
+/// Returns whether an option asks for something else than what a database or a table has. The kind of the error alone
+/// does not tell: a backup of another database is a mismatch, too. The messages are those of the engine, also if they
+/// come from a server.
+fn is_of_an_option(error: &Error) -> bool {
+    ["but the options ask for", "was asked for"].iter().any(|words| error.message().contains(words))
 }
 
 impl From<Error> for Failure {

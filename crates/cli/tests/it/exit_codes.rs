@@ -102,6 +102,38 @@ fn the_tokens_of_a_directory_that_does_not_exist_are_1() {
 }
 
 #[test]
+fn only_options_that_contradict_what_is_stored_can_be_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (db, other) = (at("db"), at("other"));
+    stdout(pando(["put", &db, "t", "k", "v"]));
+    stdout(pando(["put", &other, "t", "k", "v"]));
+    let help = "leave the option out";
+    // A backup that builds on one that is missing, and one of another database.
+    let (full, first, second) = (at("full"), at("first"), at("second"));
+    for (file, since) in [(&full, None), (&first, Some(&full)), (&second, Some(&first))] {
+        stdout(pando(["put", &db, "t", file, "v"]));
+        let since = since.map_or_else(Vec::new, |since| vec!["--since", since.as_str()]);
+        fs::write(file, stdout(pando([vec!["backup", &db, "-"], since].concat()))).unwrap();
+    }
+    let said = failure(pando(["restore", &full, &second, &at("gap")]), 2);
+    assert!(!said.contains(help), "{said}");
+    let said = failure(pando(["backup", &other, "-", "--since", &full]), 2);
+    assert!(!said.contains(help), "{said}");
+    // A directory that is no replica, and one that is.
+    let said = failure(pando(["promote", dir.path().to_str().unwrap()]), 2);
+    assert!(!said.contains(help), "{said}");
+    fs::write(dir.path().join("replica"), "http://127.0.0.1:9\n").unwrap();
+    let said = failure(pando(["serve", dir.path().to_str().unwrap(), "--listen", "127.0.0.1:0"]), 2);
+    assert!(said.contains("--follow http") && !said.contains(help), "{said}");
+    // What is stored of a table can contradict an option, too.
+    for option in [["--layout", "lsm"], ["--ttl", "5s"]] {
+        let said = failure(pando([&["put", &db, "t", "k", "v"], &option[..]].concat()), 2);
+        assert!(said.contains(help), "{said}");
+    }
+}
+
+#[test]
 fn help_documents_them() {
     let help = text(pando(["--help"]));
     for line in ["0  done", "1  failed", "2  the command", "3  the files", "4  another", "5  conflicts"] {
