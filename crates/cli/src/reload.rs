@@ -42,7 +42,9 @@ pub fn reload(level: Level) -> Option<Reload> {
     // What the server has begun with: the process has just parsed the same words.
     let begun = parse().ok().map(|(_, values)| values);
     Some(Reload::new(move || {
-        let (args, values) = parse().map_err(|failure| pando::Error::invalid(failure.message()))?;
+        let invalid = |failure: Failure| pando::Error::invalid(failure.message());
+        let (args, values) = parse().map_err(invalid)?;
+        args.check().map_err(invalid)?;
         let mut config = Config::new(args.dir());
         args.set_limits(&mut config);
         let fixed = begun.as_ref().map_or_else(Vec::new, |begun| changed(begun, &values));

@@ -89,7 +89,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_MAX_SQL",
           value_parser = clap::value_parser!(u32).range(0..=256))]
     max_sql: u32,
-    /// Stop the statements of a request after SECONDS, unless the request sets `timeout_ms`
+    /// Stop the statements of a request after SECONDS, unless the request sets `timeout_ms`; at most --max-sql-timeout
     #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_SQL_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     sql_timeout: u64,
@@ -213,6 +213,18 @@ impl ServeArgs {
         &self.dir
     }
 
+    /// Refuses options that contradict each other.
+    pub fn check(&self) -> Outcome {
+        let (usual, most) = (self.sql_timeout, self.max_sql_timeout);
+        if usual <= most {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--sql-timeout is {usual} s, which is longer than --max-sql-timeout, {most} s: lower the one or \
+             raise the other"
+        )))
+    }
+
     /// Sets what a running server takes over when it reads its configuration again.
     pub fn set_limits(&self, config: &mut Config) {
         config.cors_origins.clone_from(&self.cors_origin);
@@ -224,7 +236,7 @@ impl ServeArgs {
         limits.body_timeout = Duration::from_secs(self.body_timeout);
         limits.slow = Duration::from_millis(self.slow);
         limits.statement_time = Duration::from_secs(self.sql_timeout);
-        limits.most_statement_time = Duration::from_secs(self.max_sql_timeout.max(self.sql_timeout));
+        limits.most_statement_time = Duration::from_secs(self.max_sql_timeout);
         limits.drain_delay = Duration::from_secs(self.drain_delay);
     }
 
@@ -296,6 +308,7 @@ fn settings_of(words: Vec<OsString>) -> Vec<server::Setting> {
 }
 
 fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
+    args.check()?;
     let source = args.source(&args.dir)?;
     let mut config = Config::new(&args.dir);
     args.set_limits(&mut config);

@@ -1,6 +1,6 @@
 //! What a running server takes over: its configuration at SIGHUP, and limits of tokens.
 
-use crate::common::text;
+use crate::common::{failure, pando, text};
 use crate::http::{Client, Server};
 use std::path::Path;
 use std::process::Stdio;
@@ -49,7 +49,8 @@ fn a_changed_configuration_takes_effect_at_a_signal() {
     assert!(slow.text().contains("\"threshold_us\":5000"), "{}", slow.text());
 
     // What cannot be used changes nothing, and ends nothing.
-    for bad in ["max-body = 'x'", "cors-origin = 'app'", "nonsense = 1", "max-body"] {
+    let contradicts = "max-body = '1K'\nsql-timeout = 61";
+    for bad in ["max-body = 'x'", "cors-origin = 'app'", "nonsense = 1", "max-body", contradicts] {
         write(bad);
         server.signal("HUP");
         std::thread::sleep(Duration::from_millis(300));
@@ -59,7 +60,7 @@ fn a_changed_configuration_takes_effect_at_a_signal() {
     drop(stream);
     let said = server.kill_and_hear();
     assert_eq!(said.matches("the configuration was read again").count(), 1, "{said}");
-    assert_eq!(said.matches("could not be read again; the one in use stays").count(), 4, "{said}");
+    assert_eq!(said.matches("could not be read again; the one in use stays").count(), 5, "{said}");
     let fixed: Vec<&str> =
         said.lines().filter(|line| line.contains("only when the server starts again")).collect();
     assert_eq!(fixed.len(), 1, "{said}");
@@ -175,4 +176,18 @@ fn a_token_is_refused_more_requests_at_a_time_than_it_allows() {
     assert_eq!(asked(&other).status, 200, "others are not affected");
     drop(first);
     wait_until("its turn is free", || asked(&two).status == 200);
+}
+
+#[test]
+fn a_request_of_sql_never_has_more_time_than_the_most_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let both = ["--sql-timeout", "2", "--max-sql-timeout", "1"];
+    for words in [&["--sql-timeout", "61"][..], &["--max-sql-timeout", "9"], &both] {
+        let serve = [&["serve", path, "--listen", "127.0.0.1:0"], words].concat();
+        let said = failure(pando(serve), 2);
+        assert!(said.contains("--sql-timeout") && said.contains("--max-sql-timeout"), "{said}");
+    }
+    let both = ["--sql-timeout", "61", "--max-sql-timeout", "61"];
+    assert!(Server::start_with(dir.path(), &both).terminate().success());
 }
