@@ -65,7 +65,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
 }
 
 /// The lowest rate: a slower backup keeps replaced pages for too long.
-const LEAST_RATE_BYTES: u64 = 64 << 10;
+const LEAST_RATE_BYTES: u64 = pando::BackupOptions::LEAST_RATE_BYTES;
 
 #[cfg(test)]
 mod tests {

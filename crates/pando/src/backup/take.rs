@@ -42,8 +42,12 @@ impl fmt::Debug for BackupOptions<'_> {
 }
 
 impl<'a> BackupOptions<'a> {
+    /// The lowest [rate](Self::rate_bytes) of a backup, in bytes a second: at a lower one it would hardly end.
+    pub const LEAST_RATE_BYTES: u64 = 64 << 10;
+
     /// Limits writing to this many bytes a second. Default: no limit. A low rate makes the database keep its log and
-    /// its replaced pages for longer.
+    /// its replaced pages for longer. A backup at less than [`BackupOptions::LEAST_RATE_BYTES`] is refused as
+    /// `Invalid`.
     pub fn rate_bytes(mut self, bytes_a_second: u64) -> Self {
         self.rate_bytes = Some(bytes_a_second);
         self
@@ -178,6 +182,10 @@ impl Database {
 
 fn take(db: &Database, options: BackupOptions<'_>, sink: &mut dyn Sink) -> Result<BackupReport> {
     let BackupOptions { rate_bytes, since, progress, created, .. } = options;
+    let least = BackupOptions::LEAST_RATE_BYTES;
+    if rate_bytes.is_some_and(|rate| rate < least) {
+        return Err(Error::invalid(format!("the lowest rate of a backup is {least} bytes a second")));
+    }
     let base = since.as_ref().map(BackupInfo::as_base);
     let mut pinned = db.shared.store.pin(base.map(|base| base.checkpoint))?;
     if let Some(since) = &since {

@@ -310,3 +310,16 @@ fn a_value_begun_in_a_database_is_not_put_into_a_copy_of_it() {
         assert_eq!(copy.snapshot().unwrap().value_len(&table, b"long").unwrap(), None);
     }
 }
+
+#[test]
+fn a_rate_at_which_a_backup_would_never_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let backups = Backups::create(dir.path().join("backups")).unwrap();
+    let db = Database::builder().in_memory().unwrap();
+    for rate in [0, 1, BackupOptions::LEAST_RATE_BYTES - 1] {
+        let refused = db.backup_to(&backups, BackupOptions::default().rate_bytes(rate)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+    db.backup_to(&backups, BackupOptions::default().rate_bytes(BackupOptions::LEAST_RATE_BYTES)).unwrap();
+    assert_eq!(backups.list().unwrap().len(), 1, "what was refused left nothing");
+}

@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 
 /// The lowest rate of a backup in bytes a second. A backup keeps what it has not copied yet from being freed, and
 /// occupies a thread.
-pub const LEAST_RATE_BYTES: u64 = 64 << 10;
+pub const LEAST_RATE_BYTES: u64 = BackupOptions::LEAST_RATE_BYTES;
 /// The number of pieces of a backup that wait to be sent.
 const PIECES_WAITING: usize = 4;
 const PIECE_BYTES: usize = 256 << 10;
