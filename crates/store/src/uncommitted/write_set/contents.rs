@@ -40,7 +40,7 @@ impl WriteSet {
     }
 
     /// Runs the first part of a commit, outside the critical section: sorts every table with more than one write, so
-    /// that [`WriteSet::records`] and [`WriteSet::ops`] can be called.
+    /// that [`WriteSet::records`] and [`WriteSet::for_each_op`] can be called.
     pub fn sort_for_commit(&self) {
         for set in self.sets() {
             set.ensure_records(&self.arena);
