@@ -12,6 +12,32 @@ def run(path):
         pieces(connection)
     stopped_check(connection)
     connection.close()
+    names(path.parent)
+
+
+def names(directory):
+    """How a database is named, and that a path with a mistake makes no directories."""
+    try:
+        sqlite3.connect(directory / "no" / "such" / "names.pando").execute("CREATE TABLE t(x)")
+        raise AssertionError("it was created")
+    except sqlite3.OperationalError as error:
+        assert error.sqlite_errorcode == sqlite3.SQLITE_CANTOPEN, error
+    assert not (directory / "no").exists()
+    before = os.getcwd()
+    os.chdir(directory)
+    connection = sqlite3.connect("names.pando", isolation_level=None)
+    os.chdir(before)
+    connection.execute("CREATE TABLE t(x)")
+    named = connection.execute("PRAGMA database_list").fetchone()[2]
+    assert os.path.samefile(named, directory / "names.pando") and os.path.isabs(named), named
+    reader = sqlite3.connect(f"file:{named}?mode=ro", uri=True)
+    try:
+        reader.execute("INSERT INTO t VALUES (1)")
+        raise AssertionError("it was written")
+    except sqlite3.OperationalError as error:
+        assert str(error).startswith("attempt to write a readonly database"), error
+    reader.close()
+    connection.close()
 
 
 def is_aborted(use):

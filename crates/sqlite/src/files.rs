@@ -94,7 +94,10 @@ fn open_anew(path: &Path, how: How) -> Outcome<(Database, bool)> {
     let mut tries = 0;
     loop {
         let opened = match how.may_create && is_named_ours {
-            true => Database::create(path),
+            true => {
+                check_parent(path)?;
+                Database::create(path)
+            }
             false => Database::open(path),
         };
         match opened {
@@ -108,6 +111,17 @@ fn open_anew(path: &Path, how: How) -> Outcome<(Database, bool)> {
         if db.is_beside_writer() || tries == TRIES {
             return Ok((db, true));
         }
+    }
+}
+
+/// Checks that the directory exists in which a database is to be created, as SQLite does: a path with a mistake makes
+/// no directories.
+fn check_parent(path: &Path) -> Outcome<()> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) if !parent.is_dir() => {
+            Err(Failure::new(CANTOPEN, format!("there is no directory {}", parent.display())))
+        }
+        _ => Ok(()),
     }
 }
 
