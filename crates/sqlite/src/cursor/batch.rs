@@ -181,7 +181,7 @@ impl Cursor<'_> {
         let Some(page) = page else { return Ok(false) };
         self.tail.place = place::EOF;
         self.own.forget_batch();
-        let mut batch = Batch::of(self.own);
+        let mut batch = Batch::of(self.own, false);
         batch.take(page, most);
         batch.check()?;
         self.show(false, false);
@@ -192,10 +192,14 @@ impl Cursor<'_> {
 /// Reads rows from a cursor of either kind, which is looked at once.
 fn fill_from(own: &mut Own, cursor: &mut AnyCursor<'_>, most: Most, start: Start<'_>) -> Outcome<Filled> {
     match cursor {
-        AnyCursor::Native(cursor) => fill(own, cursor, most, start),
+        AnyCursor::Native(cursor) => {
+            let may_cut = !own.reads_whole();
+            fill(Batch::of(own, may_cut), cursor, most, start)
+        }
         AnyCursor::Remote(cursor) => {
             cursor.expect(most.rows, most.bytes);
-            fill(own, cursor, most, start)
+            // A record has been sent as a whole, and to look it up again would be another request.
+            fill(Batch::of(own, false), cursor, most, start)
         }
     }
 }
@@ -234,9 +238,13 @@ impl Own {
 }
 
 /// Reads rows.
-fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, mut start: Start<'_>) -> Outcome<Filled> {
+fn fill(
+    mut batch: Batch<'_>,
+    cursor: &mut impl RecordCursor,
+    most: Most,
+    mut start: Start<'_>,
+) -> Outcome<Filled> {
     let is_backward = matches!(start, Start::Last);
-    let mut batch = Batch::of(own);
     let mut is_at_end = false;
     loop {
         if !batch.step(cursor, start)? {
@@ -274,8 +282,8 @@ struct Batch<'m> {
 }
 
 impl Batch<'_> {
-    fn of(own: &mut Own) -> Batch<'_> {
-        let (is_index, may_cut) = (own.shape.is_some(), !own.reads_whole());
+    fn of(own: &mut Own, may_cut: bool) -> Batch<'_> {
+        let is_index = own.shape.is_some();
         Batch { memory: &mut own.memory, is_index, may_cut, has_cut_keys: false, is_malformed: false }
     }
 

@@ -342,11 +342,11 @@ impl Cursor<'_> {
         own.forget_batch();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
         let (table, records) = (&own.tree.table, &mut own.memory.records);
-        let (key, is_row) = (key::stored(key), own.shape.is_none());
-        let whole_bytes = if is_row { LONG_BYTES } else { usize::MAX };
+        let (key, may_cut) = (key::stored(key), own.shape.is_none() && state.db.native().is_some());
+        let whole_bytes = if may_cut { LONG_BYTES } else { usize::MAX };
         let found = read!(state, reader => {
             let copy = |value: Beginning<'_>| {
-                length(value.len_bytes).map(|_| own_row(records, rowid, value, is_row))
+                length(value.len_bytes).map(|_| own_row(records, rowid, value, may_cut))
             };
             reader.get_beginning(table, key, whole_bytes, copy).map_err(Failure::from)
         })?;

@@ -91,7 +91,7 @@ impl<T, F: FnOnce(Beginning<'_>) -> T> Look<'_, T, F> {
     }
 
     fn is_wanted_whole(&self, large: LargeRef) -> bool {
-        large.len_bytes <= (self.whole_bytes + self.reading.front_bytes()) as u64
+        large.len_bytes <= self.whole_bytes.saturating_add(self.reading.front_bytes()) as u64
     }
 }
 
