@@ -553,6 +553,26 @@ fn a_server_that_ships_is_restored_and_takes_over_what_was_released() {
     assert_eq!(fifth.ask("GET", "/v0/entity?id=g", b"").text(), "7");
 }
 
+/// A load balancer would send clients to an empty database.
+#[cfg(feature = "ship")]
+#[test]
+fn a_replica_that_has_copied_nothing_is_not_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let bucket = at("bucket").to_str().unwrap().to_owned();
+    let replica = Server::start_with(&at("b"), &["--follow", &bucket, "--follow-interval", "20ms"]);
+    let ready = replica.ask("GET", "/readyz", b"");
+    assert!(ready.status == 503 && ready.text().contains("copied nothing yet"), "{ready:?}");
+    let primary = Server::start_with(&at("a"), &["--ship", &bucket, "--ship-mode", "sync"]);
+    assert_eq!(primary.ask("PUT", "/v0/entity?id=a", b"1").status, 201);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while replica.ask("GET", "/readyz", b"").status != 200 {
+        assert!(std::time::Instant::now() < deadline, "{:?}", replica.ask("GET", "/readyz", b""));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(replica.ask("GET", "/v0/entity?id=a", b"").text(), "1");
+}
+
 #[cfg(feature = "ship")]
 #[test]
 fn an_interval_at_which_a_server_would_spin_is_refused() {

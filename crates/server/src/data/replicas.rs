@@ -43,6 +43,8 @@ struct Inner {
     /// When the database had everything that was known.
     level_at: Instant,
     is_up: bool,
+    /// Whether the source was reached since the start.
+    has_reached: bool,
     copies: u64,
     error: Option<String>,
 }
@@ -114,6 +116,14 @@ impl Replicas {
         Some(progress.lag(db.snapshot().ok()?.commit_number()))
     }
 
+    /// Returns the last error if the source of the database `name` was not reached since the start.
+    pub fn not_reached(&self, name: &str) -> Option<String> {
+        let not_tried = || "it was not reached yet".to_owned();
+        let Some(progress) = self.all().get(name).map(Arc::clone) else { return Some(not_tried()) };
+        let inner = progress.inner();
+        (!inner.has_reached).then(|| inner.error.clone().unwrap_or_else(not_tried))
+    }
+
     /// Ends all feeds.
     pub fn end(&self) {
         self.all().values().for_each(|progress| progress.end.set(true));
@@ -127,8 +137,14 @@ impl Replicas {
 
 impl Progress {
     fn new(id: Arc<str>) -> Self {
-        let inner =
-            Inner { newest_commit: 0, level_at: Instant::now(), is_up: false, copies: 0, error: None };
+        let inner = Inner {
+            newest_commit: 0,
+            level_at: Instant::now(),
+            is_up: false,
+            has_reached: false,
+            copies: 0,
+            error: None,
+        };
         Progress { id, inner: Mutex::new(inner), end: End::default() }
     }
 
@@ -180,7 +196,7 @@ impl Watch for Progress {
     fn reached(&self, newest_commit: u64) {
         let mut inner = self.inner();
         inner.newest_commit = inner.newest_commit.max(newest_commit);
-        (inner.is_up, inner.error) = (true, None);
+        (inner.is_up, inner.has_reached, inner.error) = (true, true, None);
     }
 }
 
