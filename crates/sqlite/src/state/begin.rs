@@ -129,9 +129,9 @@ impl State {
         let message = if self.db.native().is_some_and(Database::is_beside_writer) {
             "another process has the database open for writing, and this one only reads it"
         } else if self.is_read_only && self.db.is_read_only() {
-            "attempt to write a readonly database: it was opened so"
+            "attempt to write a readonly database: it was opened read-only"
         } else if self.is_read_only {
-            "attempt to write a readonly database: this connection only reads"
+            "attempt to write a readonly database: this connection is read-only"
         } else {
             "another process was writing the database when this one opened it, so that this one only reads \
              it; close it and open it again"
