@@ -125,6 +125,15 @@ def pieces(connection):
         assert rows[0] == rows[1], seed
         connection.execute("DROP TABLE files")
     connection.execute("CREATE TABLE files(data BLOB)")
+    for change in "DELETE FROM files", "DELETE FROM files WHERE rowid = 1", "UPDATE files SET data = 'x'":
+        connection.execute("INSERT INTO files VALUES (zeroblob(100000))")
+        blob = connection.blobopen("files", "data", 1)
+        blob.write(b"a piece that waits")
+        connection.execute(change)
+        assert is_aborted(lambda: blob.read(1)), change
+        blob.close()
+        assert connection.execute("SELECT data FROM files").fetchall() == ([("x",)] if "'x'" in change else []), change
+    connection.execute("DELETE FROM files")
     connection.execute("INSERT INTO files VALUES (zeroblob(?))", (8 << 20,))
     before = written()
     with connection.blobopen("files", "data", 1) as blob:

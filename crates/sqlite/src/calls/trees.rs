@@ -274,8 +274,9 @@ unsafe extern "C" fn pando_bt_drop(state: *mut State, root: u32) -> c_int {
 unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, is_counters: c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
+        let code = on_state(state, |state| state.clear(root, is_counters != 0));
         expire(&*state, root, None, std::ptr::null_mut());
-        on_state(state, |state| state.clear(root, is_counters != 0))
+        code
     }
 }
 
