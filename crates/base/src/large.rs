@@ -17,7 +17,7 @@ pub enum Value<'a> {
 /// has: at most [`limits::beginning_bytes`](crate::limits::beginning_bytes), and none in memory and in the log.
 ///
 /// ```
-/// use base::{Large, LargeRef, PagePtr};
+/// use pando_base::{Large, LargeRef, PagePtr};
 /// let reference = LargeRef { ptr: PagePtr::new(9, 2, 0xabcd), len_bytes: 8000, head: *b"title: x" };
 /// let encoded = [&reference.encode()[..], b"title: xy"].concat();
 /// let large = Large::of(&encoded);
