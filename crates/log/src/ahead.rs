@@ -5,7 +5,7 @@
 //! as it stays ahead of the threads that append. The locks `stock` and `appender` are free meanwhile, so checkpoints
 //! and appends continue.
 
-use crate::append::check_length;
+use crate::append::{Appender, check_length};
 use crate::handle::{Log, spare_of};
 use crate::stock::{Room, Zeros, segment_bytes_for};
 use base::Result;
@@ -119,9 +119,7 @@ impl Log {
             let mut appender = lock(&self.appender);
             let is_flushed_dearly = appender.is_flushed_dearly(flushes) && appender.stop.is_none();
             let header = &appender.segment.header;
-            let is_time = header.len_bytes >= EARLY_BYTES
-                || appender.is_in_need
-                || header.offset_of(appender.end) * 2 > header.len_bytes;
+            let is_time = is_next_due(&appender);
             let is_longest = header.len_bytes >= self.longest_segment_bytes();
             let is_short = header.len_bytes <= SHORT_BYTES;
             let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(is_time) };
@@ -134,6 +132,29 @@ impl Log {
             return self.go_on_written(&lock(&self.making));
         }
         if is_due { self.make(&lock(&self.making), 0, Which::Ahead, pause) } else { Ok(false) }
+    }
+
+    /// Limits segments from the next one on to `bytes`, for which the caller has memory: a segment is mapped. No other
+    /// limit is set at first.
+    pub fn grant_segments(&self, bytes: u64) {
+        self.granted_bytes.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Returns the length that the next segment should have if a longer grant is needed for that, and if the segment is
+    /// due: soon, or now (`is_needed`), or for a record of `payload_bytes`.
+    pub fn wanted_grant(&self, payload_bytes: u64, is_needed: bool) -> Option<u64> {
+        let (granted, most) = (self.granted_bytes.load(Ordering::SeqCst), self.most_segment_bytes());
+        if granted >= most {
+            return None;
+        }
+        let appender = lock(&self.appender);
+        if !(is_needed || payload_bytes > 0 || is_next_due(&appender)) {
+            return None;
+        }
+        let last = appender.next.back().unwrap_or(&appender.segment).header.len_bytes;
+        let usual = grown(last, is_needed || appender.is_in_need);
+        let wanted = segment_bytes_for(payload_bytes as usize, usual).min(most);
+        (wanted > granted).then_some(wanted)
     }
 
     /// Makes the next segment ready, unless the current one or the next one has room for `payload_bytes` (at most the
@@ -182,9 +203,9 @@ impl Log {
             }
             let last = appender.next.back().filter(|_| ahead).unwrap_or(&appender.segment).header;
             let is_late = which == Which::Needed || (ahead && appender.is_in_need);
-            let leap = if is_late { (last.len_bytes * GROWTH_IN_NEED).min(EARLY_BYTES) } else { 0 };
-            let grown = (last.len_bytes * GROWTH).min(self.longest_segment_bytes());
-            let most = grown.max(leap.min(self.longest_segment_bytes()));
+            let longest = self.longest_segment_bytes();
+            let (usual, most) =
+                (grown(last.len_bytes, false).min(longest), grown(last.len_bytes, is_late).min(longest));
             // A spare of half the usual length, made when there was less data, is better than a new file.
             let of_at_least = |bytes| segment_bytes_for(payload_bytes, bytes);
             let want_bytes = match which {
@@ -192,7 +213,7 @@ impl Log {
                     let least = self.least_segment_bytes(payload_bytes as u64);
                     least..=least
                 }
-                Which::Ahead | Which::Expected | Which::Needed => of_at_least(grown / 2)..=of_at_least(most),
+                Which::Ahead | Which::Expected | Which::Needed => of_at_least(usual / 2)..=of_at_least(most),
             };
             (self.draft_after(&last), want_bytes, appender.segment.room == Room::Allocated)
         };
@@ -242,6 +263,21 @@ impl Log {
             std::cmp::Ordering::Greater => false,
         }
     }
+}
+
+/// Returns whether it is time to make the next segment: the current one is long, more than half full, or was late.
+fn is_next_due(appender: &Appender) -> bool {
+    let header = &appender.segment.header;
+    header.len_bytes >= EARLY_BYTES
+        || appender.is_in_need
+        || header.offset_of(appender.end) * 2 > header.len_bytes
+}
+
+/// Returns the length of the segment after one of `len_bytes`, without the limits. `is_late` says that it is needed
+/// sooner than it can be ready.
+fn grown(len_bytes: u64, is_late: bool) -> u64 {
+    let leap = if is_late { (len_bytes * GROWTH_IN_NEED).min(EARLY_BYTES) } else { 0 };
+    leap.max(len_bytes * GROWTH)
 }
 
 /// Returns whether the written share of the zeros is more than twice the filled share of the segment before. Then they

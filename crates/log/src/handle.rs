@@ -67,6 +67,8 @@ pub struct Log {
     pub(crate) checkpoint: AtomicU64,
     /// The limit set by [`Log::limit_segments`].
     segment_limit_bytes: AtomicU64,
+    /// The limit set by [`Log::grant_segments`].
+    pub(crate) granted_bytes: AtomicU64,
 }
 
 /// Statistics of the log: what it did since it was opened, and what it holds.
@@ -136,7 +138,7 @@ impl Log {
         let synced = AtomicU64::new(synced.0);
         let (stock, appender) = (Mutex::new(stock), Mutex::new(appender));
         let (flush, checkpoint) = (Flush::default(), AtomicU64::new(checkpoint.0));
-        let segment_limit_bytes = AtomicU64::new(u64::MAX);
+        let (segment_limit_bytes, granted_bytes) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
         let (making, wanted) = (Mutex::new(()), AtomicU64::new(0));
         let room_bytes = AtomicU64::new(0);
         Log {
@@ -150,6 +152,7 @@ impl Log {
             synced,
             checkpoint,
             segment_limit_bytes,
+            granted_bytes,
         }
     }
 
@@ -187,10 +190,11 @@ impl Log {
         Ok(newest.filter(|&number| number >= next).map(segment_name))
     }
 
-    /// Returns whether blocks are stored through a mapping of the current segment, which counts as the process's
-    /// memory.
-    pub fn is_mapped(&self) -> bool {
-        lock(&self.appender).segment.is_mapped()
+    /// Returns the length of the current segment if blocks are stored through a mapping of it, which counts as the
+    /// process's memory.
+    pub fn mapped_bytes(&self) -> Option<u64> {
+        let segment = &lock(&self.appender).segment;
+        segment.is_mapped().then_some(segment.header.len_bytes)
     }
 
     /// Writes `checkpoint` as the newest one into every block from now on. Numbers only grow.
@@ -204,9 +208,15 @@ impl Log {
         self.segment_limit_bytes.store(bytes.max(LEAST_LIMIT_BYTES), Ordering::SeqCst);
     }
 
+    /// Returns the greatest length of a segment that is made if memory for it is granted, unless a record needs a longer
+    /// one.
+    pub fn most_segment_bytes(&self) -> u64 {
+        self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
+    }
+
     /// Returns the greatest length of a segment that is made now, unless a record needs a longer one.
     pub fn longest_segment_bytes(&self) -> u64 {
-        self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
+        self.most_segment_bytes().min(self.granted_bytes.load(Ordering::SeqCst))
     }
 
     /// Returns the greatest length of a file that is kept for reuse. It is more than the length of a segment made now:

@@ -79,7 +79,7 @@ fn in_place(stock: &Stock, tail: &Tail, options: Options) -> Result<(Appender, L
     let closing = closing_bytes(&mut Window::open(stock.dir(), last)?, end)?;
     // The file does not say how its space was secured.
     let room = if last.len_bytes <= options.flush_worth_bytes { Room::Written } else { Room::Allocated };
-    let segment = Segment::open_to_append(stock.dir(), last, room)?;
+    let segment = Segment::open_to_append(stock.dir(), last, room, options.max_segment_bytes)?;
     let appender = Appender::new(segment, end, tail.link, Some(closing));
     Ok((appender, Lsn(end.0 - closing.len() as u64)))
 }

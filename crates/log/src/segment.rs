@@ -47,8 +47,8 @@ const BEGUN_BYTES: usize = 256 << 10;
 const STORE_TWICE_BYTES: usize = 512;
 const CALL_TWICE_BYTES: usize = 64 << 10;
 
-/// A segment whose whole file has its disk space. If the file can be mapped, it is, for blocks written by
-/// [`Way::Store`]. Otherwise all blocks are written by calls.
+/// A segment whose whole file has its disk space. If the file is mapped, blocks can be written by [`Way::Store`].
+/// Otherwise all blocks are written by calls.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub header: SegmentHeader,
@@ -59,7 +59,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Returns the segment in `file`, which `header` and `room` must describe.
+    /// Returns the segment in `file`, which `header` and `room` must describe. Maps the file, if it can be mapped.
     pub fn new(header: SegmentHeader, file: Arc<dyn File>, room: Room) -> Result<Segment> {
         let map = file.map(header.len_bytes)?;
         if map.is_some() {
@@ -70,16 +70,25 @@ impl Segment {
     }
 
     /// Opens the file of `header` to append to it. A copy of the directory may have holes where the file was allocated
-    /// and never written, so their space is secured again.
-    pub fn open_to_append(dir: &Arc<dyn Dir>, header: SegmentHeader, room: Room) -> Result<Segment> {
+    /// and never written, so their space is secured again. A file longer than `max_mapped_bytes`, made when the log had
+    /// more memory, is not mapped.
+    pub fn open_to_append(
+        dir: &Arc<dyn Dir>,
+        header: SegmentHeader,
+        room: Room,
+        max_mapped_bytes: u64,
+    ) -> Result<Segment> {
         let file = dir.open(&header.name())?;
         file.allocate(header.len_bytes)?;
+        if header.len_bytes > max_mapped_bytes {
+            return Ok(Segment { header, file, map: None, room });
+        }
         Segment::new(header, file, room)
     }
 
-    /// Opens the file of `header` for reading only.
+    /// Opens the file of `header`, to which nothing is appended.
     pub fn open(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
-        Segment::new(header, dir.open(&header.name())?, Room::Written)
+        Ok(Segment { header, file: dir.open(&header.name())?, map: None, room: Room::Written })
     }
 
     /// Returns whether blocks are stored into a mapping.

@@ -276,9 +276,9 @@ impl Bump {
     pub fn reserve(&mut self, bytes: usize) -> bool {
         let growth = self.growth(bytes);
         match &self.credit {
-            // Charges twice the need if possible, so that this happens seldom.
+            // Charges the next chunk, too, if possible, so that this happens seldom.
             Some(credit) if credit.bytes() < growth => {
-                self.add_credit(growth + self.max_chunk_bytes) || self.add_credit(growth)
+                self.add_credit(growth + self.next_chunk_bytes) || self.add_credit(growth)
             }
             _ => true,
         }

@@ -12,8 +12,8 @@ pub trait Member: Send + Sync {
     fn give_idle(&self, bytes: usize) -> usize;
     /// Frees about `bytes` of the page pool's memory.
     fn give_pages(&self, bytes: usize, need: Need) -> Given;
-    /// Schedules a merge of the memtables, so that their memory can be freed. Returns at once, with whether there is
-    /// anything to merge.
+    /// Schedules a merge of the memtables, and a shorter segment of an idle log, so that their memory can be freed.
+    /// Returns at once, with whether there is anything to do.
     fn relieve(&self) -> bool;
 }
 

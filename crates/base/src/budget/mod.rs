@@ -97,8 +97,10 @@ pub enum Need {
 /// The number of times that a charge asks for memory before it is refused. Each round waits for calls that use pages at
 /// this moment, which takes microseconds.
 const ROUNDS: usize = 64;
-/// How often an account that is opened asks for its reserve, and the pause between.
+/// How often an account that is opened asks for its reserve, and how often if only merges could make room for it; and
+/// the pause between.
 const JOIN_ATTEMPTS: usize = 50;
+const JOIN_ATTEMPTS_MERGING: usize = 10;
 const JOIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// A memory limit in bytes, and how much of it is in use.
@@ -143,7 +145,8 @@ impl Budget {
 
     /// Opens an account, which holds `reserve` bytes until it is dropped. `name` appears in messages. If the reserve
     /// would fit without the pages of pools, it waits for up to half a second: threads that read at this moment may
-    /// take what others' pools give up.
+    /// take what others' pools give up. If it would not, it waits for up to a tenth of a second while members merge
+    /// memtables or shorten their logs.
     ///
     /// # Errors
     /// [`ErrorKind::Full`] if the reserve does not fit within the limit.
@@ -166,9 +169,10 @@ impl Budget {
     }
 
     fn reserve(&self, account: &Arc<Account>, bytes: usize) -> Option<Charge> {
-        for _ in 0..JOIN_ATTEMPTS {
+        for attempt in 1..=JOIN_ATTEMPTS {
             let charge = account.charge_making_room(MemoryCategory::Checkpoint, bytes);
-            if charge.is_some() || self.firm_bytes() + bytes > self.limit {
+            let is_firm = || self.firm_bytes() + bytes > self.limit;
+            if charge.is_some() || is_firm() && (attempt > JOIN_ATTEMPTS_MERGING || !self.relieve()) {
                 return charge;
             }
             std::thread::sleep(JOIN_PAUSE);
@@ -213,8 +217,8 @@ impl Budget {
         self.used_bytes().saturating_sub(yielding)
     }
 
-    /// Asks every member to merge its memtables soon, because a caller waits for their memory. Returns whether any
-    /// member has something to merge.
+    /// Asks every member to merge its memtables soon, or to shorten an idle log, because a caller waits for their memory.
+    /// Returns whether any member has something to do.
     pub fn relieve(&self) -> bool {
         let relieve = |account: &Arc<Account>| account.with_member(|member| member.relieve()) == Some(true);
         // All members are asked, also those after the first that has something.

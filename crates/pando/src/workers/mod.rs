@@ -109,7 +109,10 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
                 // Checkpoints come first. A failure that matters is met again there.
                 let more = more || store.keep_filters().unwrap_or(false);
                 if !more {
-                    signals.memory_wanted.store(false, Ordering::SeqCst);
+                    if signals.memory_wanted.swap(false, Ordering::SeqCst) {
+                        // If the log is latched, the next write gets the error.
+                        let _ = store.give_log_back();
+                    }
                     let waits = store.waits_to_reclaim();
                     signals.checkpoint.wait(waits.then_some(RECLAIM));
                     if waits {

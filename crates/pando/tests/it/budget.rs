@@ -3,6 +3,7 @@
 
 use base::env::Random;
 use pando::{Budget, Database, Durability, ErrorKind, MemoryCategory, Result, Table};
+use std::path::Path;
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
@@ -178,5 +179,77 @@ fn a_budget_too_small_for_another_database_says_so() -> Result<()> {
     open(&budget, 65536)?;
     let small = Database::builder().memory_bytes(2 * MIB).page_bytes(65536).in_memory().unwrap_err();
     assert_eq!(small.kind(), ErrorKind::Invalid, "{small}");
+    Ok(())
+}
+
+/// The segments of logs are mapped, and those of a directory in memory are not.
+fn open_in(dir: &Path, name: &str, budget: &Arc<Budget>) -> Result<Database> {
+    Database::builder()
+        .budget(budget)
+        .page_bytes(4096)
+        .durability(Durability::Buffered)
+        .create(dir.join(name))
+}
+
+#[test]
+fn databases_that_write_little_cost_little() -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    // The reserve of each is 40 pages; before segments were charged by their lengths, 24 fitted.
+    let budget = Budget::new(64 * MIB);
+    let mut open_ones = Vec::new();
+    for number in 0..150 {
+        let db = open_in(dir.path(), &format!("{number}"), &budget)?;
+        let table = db.ensure_table("t")?;
+        db.put(&table, "key", "value")?;
+        open_ones.push((db, table));
+    }
+    for (db, table) in &open_ones {
+        assert_eq!(db.get(table, "key")?.as_deref(), Some(&b"value"[..]));
+    }
+    assert!(budget.peak_bytes() <= budget.limit_bytes());
+    Ok(())
+}
+
+#[test]
+fn an_idle_log_makes_room_for_another_database() -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = Budget::new(64 * MIB);
+    let log_bytes = || budget.held_as(MemoryCategory::Log);
+    let mut open_ones = vec![open_in(dir.path(), "busy", &budget)?];
+    work(&open_ones[0], 5, 20_000)?;
+    assert!(log_bytes() >= MIB, "segments have grown: {}", log_bytes());
+    let full = loop {
+        match open_in(dir.path(), &format!("{}", open_ones.len()), &budget) {
+            Ok(db) => open_ones.push(db),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::Full, "{full}");
+    assert_eq!(log_bytes(), open_ones.len() * (64 << 10), "each has a short segment");
+    assert!(budget.peak_bytes() <= budget.limit_bytes());
+    // It grows again, once there is memory.
+    open_ones.truncate(1);
+    fill(&open_ones[0], 20_000)?;
+    assert!(log_bytes() >= MIB, "{}", log_bytes());
+    Ok(())
+}
+
+#[test]
+fn a_log_that_gets_no_memory_keeps_short_segments() -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = Budget::new(64 * MIB);
+    let db = open_in(dir.path(), "db", &budget)?;
+    // It cannot be made to free any of it.
+    let others = budget.join("others", 63 * MIB)?;
+    let table = db.ensure_table("t")?;
+    (0..8_000u64).try_for_each(|key| db.put(&table, &key.to_be_bytes(), &[7; 200]))?;
+    let files = std::fs::read_dir(dir.path().join("db")).unwrap().map(|entry| entry.unwrap());
+    let segments = files.filter(|file| file.file_name().to_string_lossy().starts_with("log-"));
+    let longest_bytes = segments.map(|file| file.metadata().unwrap().len()).max().unwrap();
+    assert!(longest_bytes < MIB as u64, "{longest_bytes}");
+    drop(others);
+    fill(&db, 20_000)?;
+    let log_bytes = budget.held_as(MemoryCategory::Log);
+    assert_eq!(log_bytes, MIB, "a 64th of the budget");
     Ok(())
 }

@@ -399,8 +399,7 @@ impl Parts {
         };
         let board = self.board(options)?;
         let shares = options.shares();
-        let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
-        let memory = Memory::new(self.account, shares, mapped_bytes);
+        let memory = Memory::new(self.account, shares, &log);
         let (open, writer) = memory.new_memtable(None);
         let view = View {
             number: 0,

@@ -12,11 +12,12 @@
 //!
 //! A checkpoint never waits for memory: the least that it needs is in the account's reserve, from the opening on.
 
+mod log_charge;
 mod make_room;
 
 use crate::state::options::Shares;
 use base::budget::{Account, Charge, Held, MemoryCategory};
-use base::sync::lock;
+use log::Log;
 use memtable::{IdleChunks, Memtable, Writer};
 use pool::Pool;
 use run::Editor;
@@ -75,19 +76,16 @@ pub(crate) struct Memory {
     pub shares: Shares,
     /// The memory of merged memtables, for the next ones.
     pub idle: Arc<IdleChunks>,
-    /// The charge for the mapping of the log's newest segment, which counts as memory.
+    /// The charge for the mapping of the log's newest segment: see `log_charge`.
     log: Mutex<Charge>,
     /// The attendant, once there is one.
     attendant: OnceLock<Box<dyn Attendant>>,
 }
 
 impl Memory {
-    /// Creates the memory of `account`, in which a segment of the log of `mapped_bytes` is mapped.
-    pub fn new(account: Arc<Account>, shares: Shares, mapped_bytes: usize) -> Memory {
-        // The pools of other databases evict pages. If they have none, it is charged nevertheless, because it is
-        // mapped.
-        let log = account.charge_making_room(MemoryCategory::Log, mapped_bytes);
-        let log = log.unwrap_or_else(|| account.charge_by_force(MemoryCategory::Log, mapped_bytes));
+    /// Creates the memory of `account`, with a log that has a segment mapped already if it maps any.
+    pub fn new(account: Arc<Account>, shares: Shares, log: &Log) -> Memory {
+        let log = log_charge::charge_opened(&account, log);
         let idle = IdleChunks::new(&account, shares.seal_bytes);
         Memory { account, shares, idle, log: Mutex::new(log), attendant: OnceLock::new() }
     }
@@ -95,11 +93,6 @@ impl Memory {
     /// Returns the attendant, if there is one.
     pub fn attendant(&self) -> Option<&dyn Attendant> {
         self.attendant.get().map(|attendant| &**attendant)
-    }
-
-    /// Releases the charge of the log: no segment of it is mapped.
-    pub fn give_back_log(&self) {
-        lock(&self.log).shrink_to(0);
     }
 
     /// Creates a memtable whose memory is charged, first to `allowance`.

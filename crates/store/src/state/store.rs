@@ -200,6 +200,7 @@ impl Store {
     /// While there is time, it calls `pause` with the longest time for which the disk should be left to others; `pause`
     /// returns whether it waited.
     pub fn prepare_log(&self, pause: &dyn Fn(Duration) -> bool) -> Result<bool> {
+        self.let_log_grow(0, false);
         self.log.prepare_in_time(pause)
     }
 
@@ -212,6 +213,8 @@ impl Store {
     /// Prepares a log segment with room for an expected commit record of `bytes`. Returns whether it did.
     pub fn expect_record(&self, bytes: u64) -> Result<bool> {
         // It is a guess, for which no segment is made that exceeds the options. A segment has room for its header, too.
+        let bytes = bytes.min(self.log.most_segment_bytes() / 2);
+        self.let_log_grow(bytes, false);
         self.log.expect(bytes.min(self.log.longest_segment_bytes() / 2))
     }
 

@@ -19,7 +19,7 @@ impl Member for Store {
     fn relieve(&self) -> bool {
         let Some(attendant) = self.memory.attendant() else { return false };
         // If the store is latched or read-only, nothing is merged.
-        let has_work = self.latch.check().is_ok() && self.seal_early();
+        let has_work = self.latch.check().is_ok() && (self.seal_early() | self.has_idle_log());
         if has_work {
             attendant.merge_soon();
         }
@@ -95,10 +95,12 @@ impl Store {
     }
 
     /// Seals the open memtable although it is not full, unless others are sealed already, so that a checkpoint can free
-    /// its memory. Returns whether anything is sealed now.
+    /// its memory. What was charged ahead is released. Returns whether anything is sealed now.
     pub fn seal_early(&self) -> bool {
         if self.pressure().sealed == 0 && !self.is_closed() {
-            self.seal(&mut lock(&self.committer));
+            let mut committer = lock(&self.committer);
+            committer.writer.shrink_credit(0);
+            self.seal(&mut committer);
         }
         self.pressure().sealed > 0
     }

@@ -100,6 +100,7 @@ impl Store {
     #[cold]
     pub(crate) fn make_log_room(&self, record: &[u8]) -> Result<()> {
         let bytes = record.len() as u64;
+        self.let_log_grow(bytes, true);
         let mut waits = 0;
         loop {
             let refused = match self.log.reserve(bytes) {
