@@ -29,8 +29,10 @@ Servers:
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
-  Only put, sql, serve, promote, token, import, copy, backup, restore, salvage, man, demo, kills, bench and profile
-  create files.
+
+Missing databases:
+  put, import, sql and serve create a database that does not exist. copy, restore and salvage write a new one. All
+  other commands fail if the database that they name does not exist.
 
 Examples:
   pando put shop fruit lemon yellow

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A server is followed until Ctrl-C, which ends the command after a whole line. From a directory, the changes since its
-last checkpoint are printed; a directory that another process has open for writing must be watched through its server.
+The address of a server: the command prints new commits until Ctrl-C, which ends it after a whole line. A directory: it
+prints the changes that the log still has, which are at least those since the last checkpoint, and ends. If another
+process has the directory open for writing, watch it through that process's server.
 
 Examples:
   pando watch http://127.0.0.1:8080/shop
@@ -36,15 +37,16 @@ pub struct WatchArgs {
     /// Begin after the commit of this number; 0: as far back as possible
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
-    /// Begin after what the consumer NAME has acknowledged, and acknowledge what is printed, so that the next run
-    /// continues there; create the consumer at the newest commit if there is none. The log keeps what it needs
+    /// Begin after the last commit that the consumer NAME has acknowledged, and acknowledge what is printed, so that
+    /// the next run continues there. A consumer that does not exist is created at the newest commit. The log keeps
+    /// every commit that a consumer has not acknowledged, within `max_changes_bytes`
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     consumer: Option<String>,
     /// Print only keys that begin with PREFIX
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// Print rows with their columns, and definitions, for the tables of SQL and typed tables, instead of the bytes
-    /// that are stored. TABLES are then names of these tables, or of plain ones
+    /// For tables of SQL and typed tables, print rows with their columns, and changes of definitions, instead of the
+    /// stored bytes. TABLES are then names of these tables, or of tables of keys and values
     #[arg(long, conflicts_with = "prefix")]
     rows: bool,
     /// End after this many seconds without a change [default: never]

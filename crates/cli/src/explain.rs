@@ -20,7 +20,8 @@ Examples:
   printf 'k1\\tv1\\nk2\\tv2\\n' | pando explain DIR commit TABLE
 
 Each row is a step. Rows that begin with a dash are the pages that the step above them read.
-The command opens the database, so the first run finds no page in memory: `--repeat 2` shows a warm run.")]
+The command opens the database, so the first run reads every page from the file. `--repeat 2` shows a run that finds
+the pages in memory.")]
 pub struct ExplainArgs {
     /// The directory of the database, or (for get and scan) its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,

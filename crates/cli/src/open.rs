@@ -149,7 +149,7 @@ pub struct TableArgs {
     /// table exists [default: btree]
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
-    /// How long entries of a new table live, as in 90s, 36h or 30d, or by-key: as each put says; must match if the
+    /// How long entries of a new table live, as in 90s, 36h or 30d, or `by-key` if each put sets it; must match if the
     /// table exists [default: entries never expire]
     #[arg(long, value_name = "TIME", value_parser = parse_ttl)]
     pub ttl: Option<TableTtl>,

@@ -14,8 +14,8 @@ pub struct ScheduleArgs {
     /// inside the served directory [default: no backups]
     #[arg(long, value_name = "DIR", env = "PANDO_BACKUP_TO")]
     backup_to: Option<PathBuf>,
-    /// The time between backups of a database, as in 6h. Backups are incremental; a full one follows after 24 of them,
-    /// or when they are together longer than the full one before them
+    /// The time between backups of a database, as in 6h. Backups are incremental, except for the first, and for those
+    /// that follow 24 incremental ones, or incremental ones that are together larger than the full one before them
     #[arg(long, value_name = "TIME", default_value = "24h", env = "PANDO_BACKUP_EVERY",
           value_parser = parse_interval)]
     backup_every: Duration,
@@ -43,7 +43,7 @@ pub fn parse_retention(text: &str) -> Result<Retention, String> {
     let wrong =
         || "write a number of backups, as in 30, or an age with ms, s, m, h or d, as in 7d".to_owned();
     match text.parse::<usize>() {
-        Ok(0) => Err("at least one backup is kept".to_owned()),
+        Ok(0) => Err("the newest backup is always kept: give 1 or more".to_owned()),
         Ok(count) => Ok(Retention::Newest(count)),
         Err(_) => text::parse_duration(text).map(Retention::Younger).map_err(|_| wrong()),
     }

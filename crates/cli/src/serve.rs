@@ -101,7 +101,7 @@ pub struct ServeArgs {
     /// of the machine or control group, at most 256M]
     #[arg(long, value_name = "SIZE", env = "PANDO_SQL_MEMORY", value_parser = text::parse_size)]
     sql_memory: Option<usize>,
-    /// Close a connection that takes longer than SECONDS for the head of a request, or that is idle for so long
+    /// Close a connection that takes longer than SECONDS to send the head of a request, or that is idle for SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     head_timeout: u64,
@@ -148,15 +148,16 @@ pub struct ServeArgs {
     /// commas [default: none]
     #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
-    /// Believe this proxy about the addresses of its clients, which the log shows: an address, a network as in
-    /// `10.0.0.0/8`, or `unix` for the unix socket; separate several by commas [default: none]
+    /// Log the client's address that this proxy reports instead of the proxy's own. PROXY is an address, a network as
+    /// in `10.0.0.0/8`, or `unix` for the unix socket; separate several by commas [default: none]
     #[arg(long, value_name = "PROXY", env = "PANDO_TRUSTED_PROXY", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
-    /// The header to which the trusted proxies append the address of a client; the other one is not read
+    /// The header in which the trusted proxies report the address of a client. The server ignores the other header
     #[arg(long, value_name = "HEADER", default_value = "x-forwarded-for", env = "PANDO_PROXY_HEADER",
           value_parser = ["x-forwarded-for", "forwarded"])]
     proxy_header: String,
-    /// Accept connections from other machines although there are no tokens
+    /// Accept connections from other machines although there are no tokens: everyone who can connect can read and
+    /// change everything
     #[arg(long)]
     allow_anyone: bool,
     /// Speak Hrana, the protocol of libSQL's clients, at /v1/databases/NAME/hrana/ of each database

@@ -56,22 +56,22 @@ fn store_idle_of(transaction_idle: Duration) -> Duration {
 #[derive(Args, Debug)]
 pub struct StoreArgs {
     /// Keep the databases in this store (postgres://USER@HOST/NAME), and only the tokens in the directory. Several
-    /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD. --memory
-    /// then bounds what open transactions and imports have written
+    /// servers can use one store. This option needs a build with the feature `postgres`. Pass a password in PGPASSWORD.
+    /// --memory then limits the memory for the writes of open transactions and imports
     #[arg(long, value_name = "URL", env = "PANDO_STORE", hide_env_values = true)]
     store: Option<String>,
-    /// The schema of the database `default`; the one of another database begins with this name
+    /// The schema that holds the database `default`. The schemas of all other databases have names that begin with NAME
     #[arg(long, value_name = "NAME", default_value = SCHEMA, env = "PANDO_STORE_SCHEMA")]
     store_schema: String,
-    /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
-    /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so do a range while its
-    /// client reads, a request while its SQL runs, and each stream of Hrana may; of each, there are at most
-    /// (N - 2) / 4
+    /// Open at most N connections to the store for each database. A request that waits for one longer than 10 seconds
+    /// (or --store-timeout, if that is shorter) fails. These keep a connection: interactive transactions, ranges that
+    /// are being sent, requests whose SQL runs, and some streams of Hrana. The server allows at most (N - 2) / 4 of
+    /// each kind at a time
     #[arg(long, value_name = "N", default_value_t = 24, env = "PANDO_STORE_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(6..=10_000))]
     store_connections: u32,
-    /// How many seconds a request to the store may take. If the connection is lost during a commit, the server asks for
-    /// twice this time whether it happened. Raise it to delete large ranges
+    /// Fail a request to the store that takes longer than SECONDS. If the connection is lost during a commit, the
+    /// server tries for twice this time to find out whether the commit happened. Raise it to delete large ranges
     #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_STORE_TIMEOUT",
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     store_timeout: u32,

@@ -36,7 +36,7 @@ use transfer::{Copied, Pass, digest_of};
 The command copies all tables with their records, typed tables with their indexes among them. Before it writes
 anything, it lists what the target does not keep, and refuses the copy if an entry would be lost. If the copy is
 interrupted, run it again with --resume. Other users of the machine can see the command line, so put a password
-into the environment variable PGPASSWORD and not into the address; it is used for each address without one.
+into the environment variable PGPASSWORD and not into the address. It applies to each address without a password.
 
 Examples:
   pando copy shop postgres://app@db.example/shop
@@ -52,19 +52,20 @@ pub struct CopyArgs {
     /// have
     #[arg(long)]
     resume: bool,
-    /// Leave a table out, or all whose names have a beginning, as in 'sql:*'; may be given several times
+    /// Leave out the table of this name, or, with a `*` at the end as in 'sql:*', all tables whose names begin so; can
+    /// be given several times
     #[arg(long, value_name = "TABLE")]
     skip: Vec<String>,
-    /// Copy tables with a TTL, too: the TTL of their entries starts anew
+    /// Copy tables with a TTL, too. Each entry gets the full TTL again, counted from the copy
     #[arg(long)]
     restart_ttl: bool,
     /// Say what would be copied and what would not be kept, and copy nothing
     #[arg(long)]
     dry_run: bool,
-    /// The schema of the store that is read
+    /// The schema of the database in the store to read [default: pando]
     #[arg(long, value_name = "NAME")]
     from_schema: Option<String>,
-    /// The schema of the store that is written
+    /// The schema of the database in the store to write [default: pando]
     #[arg(long, value_name = "NAME")]
     to_schema: Option<String>,
     /// Print the report as JSON

@@ -21,7 +21,7 @@ Examples:
 
 The variable PANDO_TOKEN holds the token for a server, which must allow everything (admin).")]
 pub struct PromoteArgs {
-    /// The running replica at http://HOST:PORT or https://HOST:PORT, or the directory of one that does not run
+    /// The running replica at http://HOST:PORT or https://HOST:PORT, or the directory of a replica that is not running
     replica: PathBuf,
     #[command(flatten)]
     memory: MemoryArgs,

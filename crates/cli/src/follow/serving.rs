@@ -12,12 +12,13 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 pub struct FollowArgs {
     /// Be a replica: follow all databases of the server at http://HOST:PORT or https://HOST:PORT, or of the bucket that
-    /// a server ships to (s3://, gs://, az://, file:/// or the path of a folder), and serve reads. Writes are redirected to the primary.
-    /// The variable PANDO_FOLLOW_TOKEN holds the token for the server, which must allow everything (admin)
+    /// a server ships to (s3://, gs://, az://, file:/// or the path of a folder), and serve reads. Writes are
+    /// redirected to the primary. The variable PANDO_FOLLOW_TOKEN holds the token for the server, which must allow
+    /// everything (admin)
     #[arg(long, value_name = "URL", env = "PANDO_FOLLOW")]
     pub follow: Option<String>,
-    /// Look for new commits in a bucket every TIME, as in 200ms or 5s, and at least 10ms; a shorter time shows less
-    /// delay, and takes more requests
+    /// Look for new commits in a bucket every TIME, as in 200ms or 5s, and at least 10ms. With a shorter time, the
+    /// replica lags less and makes more requests
     #[arg(long, value_name = "TIME", default_value = "500ms", env = "PANDO_FOLLOW_INTERVAL",
           value_parser = text::parse_interval)]
     pub follow_interval: Duration,

@@ -53,8 +53,8 @@ pub struct ShipArgs {
 /// How to ship.
 #[derive(Args, Clone, Debug)]
 pub struct ShippingArgs {
-    /// Write a segment after TIME, as in 200ms or 5s, and at least 10ms; a shorter time loses less with the machine,
-    /// and takes more requests
+    /// Write commits to the bucket after at most TIME, together in one segment; as in 200ms or 5s, and at least 10ms.
+    /// With a shorter time, a lost machine loses fewer commits, and shipping makes more requests
     #[arg(long, value_name = "TIME", default_value = "1s", env = "PANDO_SHIP_INTERVAL",
           value_parser = text::parse_interval)]
     pub ship_interval: Duration,
@@ -62,8 +62,8 @@ pub struct ShippingArgs {
     #[arg(long, value_name = "SIZE", default_value = "1M", env = "PANDO_SHIP_SEGMENT",
           value_parser = text::parse_size)]
     pub ship_segment: usize,
-    /// Make a new base when the log since the last one has N times its bytes, and at least 16M. Each segment counts
-    /// as at least 16K
+    /// Make a new base when the log since the last base is N times as large as that base, and larger than 16M. Each
+    /// segment counts as at least 16K. A larger N uploads less, and restores take longer
     #[arg(long, value_name = "N", default_value_t = 4, env = "PANDO_SHIP_BASE_MULTIPLE",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub ship_base_multiple: u32,

@@ -53,8 +53,8 @@ pub struct ServeShipArgs {
     /// Respond to writes when they are durable here (async), or when they are also in the bucket (sync)
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Async, env = "PANDO_SHIP_MODE")]
     ship_mode: Mode,
-    /// If the directory is empty, it is restored from the bucket first. If another server ships to that bucket and has
-    /// not ended in order: follow the bucket as a replica, refuse to start, or take over and fence that server
+    /// What to do if the directory is empty, and another server ships to the bucket and has not shut down in order. (If
+    /// no other server does, an empty directory is restored from the bucket)
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = Held::Replica, env = "PANDO_SHIP_HELD")]
     ship_held: Held,
     #[command(flatten)]
@@ -81,7 +81,10 @@ impl ServeShipArgs {
         if let (Some(ship), Some(follows)) = (&self.ship, follows)
             && ship != follows
         {
-            let message = format!("a replica of {follows} can ship only there, and not to {ship}");
+            let message = format!(
+                "a replica of {follows} can ship only to that bucket, and not to {ship}: leave out --ship, \
+                 or give it the address of --follow"
+            );
             return Err(Error::invalid(message));
         }
         let Some(url) = self.ship.as_deref().or(follows) else { return Ok(None) };
@@ -111,8 +114,8 @@ impl ServeShipArgs {
                 return Ok(Some((url, Role::Replica)));
             }
             let message = format!(
-                "another server ships to {url}, and has not ended in order; with --ship-held replica this \
-                 one follows it, with --ship-held take-over it replaces it"
+                "another server ships to {url}, and has not shut down in order; start with --ship-held \
+                 replica to follow it, or with --ship-held take-over to replace and fence it"
             );
             return Err(Error::new(ErrorKind::Mismatch, message).into());
         }
