@@ -21,24 +21,24 @@ impl Arguments {
         Ok(Arguments(members))
     }
 
-    /// A member that is not null.
+    /// Returns a member, unless it is null.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text that must be there.
+    /// Returns a required text.
     pub fn text(&self, name: &str) -> Outcome<&str> {
         self.optional_text(name)?
             .ok_or_else(|| Failure::argument(format!("the argument {name:?} is missing")))
     }
 
-    /// A text.
+    /// Returns an optional text.
     pub fn optional_text(&self, name: &str) -> Outcome<Option<&str>> {
         let not_text = || Failure::argument(format!("the argument {name:?} must be a text"));
         self.get(name).map(|value| value.as_str().ok_or_else(not_text)).transpose()
     }
 
-    /// A number of at most `most`, or `default`.
+    /// Returns a number of at most `most`; `default` if it is missing.
     pub fn number(&self, name: &str, default: usize, most: usize) -> Outcome<usize> {
         let bad = || Failure::argument(format!("the argument {name:?} must be a number from 0 to {most}"));
         let Some(value) = self.get(name) else { return Ok(default) };
@@ -46,7 +46,7 @@ impl Arguments {
         if number > most { Err(bad()) } else { Ok(number) }
     }
 
-    /// True or false; false if it is missing.
+    /// Returns true or false; false if it is missing.
     pub fn flag(&self, name: &str) -> Outcome<bool> {
         let bad = || Failure::argument(format!("the argument {name:?} must be true or false"));
         self.get(name).map_or(Ok(false), |value| value.as_bool().ok_or_else(bad))

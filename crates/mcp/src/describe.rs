@@ -19,7 +19,7 @@ pub fn list(held: &Held, _: &Arguments) -> Outcome<Value> {
     Ok(json!({ "typed_tables": typed, "plain_tables": plain, "writes_allowed": held.may_write() }))
 }
 
-/// One table: the columns, key and indexes of a typed one; the layout of a plain one.
+/// Describes one table: the columns, key and indexes of a typed one; the layout of a plain one.
 pub fn one(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let name = arguments.text("table")?;
     let snapshot = held.db.snapshot()?;
@@ -29,7 +29,7 @@ pub fn one(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     describe_plain(&snapshot, &plain_table(&snapshot, name)?)
 }
 
-/// The plain table of that name.
+/// Returns the plain table of that name.
 ///
 /// # Errors
 /// If there is none, or if it belongs to a typed table.

@@ -10,12 +10,12 @@ pub struct Failure(pub String);
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// For arguments that are wrong.
+    /// Returns the failure for a wrong argument.
     pub fn argument(message: impl Into<String>) -> Self {
         Failure(message.into())
     }
 
-    /// For a table that does not exist.
+    /// Returns the failure for a table that does not exist.
     pub fn no_table(name: &str) -> Self {
         Failure(format!("there is no table {name:?}; list_tables names all tables"))
     }

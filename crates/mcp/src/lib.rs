@@ -42,7 +42,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Only reads, for at most 30 seconds each, with at most 256 KiB in a result.
+    /// Returns options that allow only reads, for at most 30 seconds each, with at most 256 KiB in a result.
     fn default() -> Self {
         Options { allows_writes: false, statement_time: Duration::from_secs(30), result_bytes: 256 << 10 }
     }

@@ -17,7 +17,7 @@ pub const RECORDS: usize = 100;
 /// The most records that a call may ask for.
 pub const MOST_RECORDS: usize = 10_000;
 
-/// `get`.
+/// Runs the tool `get`.
 pub fn get(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let (name, key) = (arguments.text("table")?, arguments.bytes("key")?);
     let limit = arguments.number("value_limit", VALUE_BYTES, held.options.result_bytes)?;
@@ -33,7 +33,7 @@ pub fn get(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(found.into())
 }
 
-/// At most `limit` bytes of a value that may have gigabytes.
+/// Returns at most `limit` bytes of a value that may have gigabytes.
 fn first_bytes(reader: ValueReader, limit: usize) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = reader.take(limit as u64).read_to_end(&mut bytes);
@@ -41,8 +41,8 @@ fn first_bytes(reader: ValueReader, limit: usize) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `scan`. The result ends at the limit, or once it has [`Options::result_bytes`](crate::Options): then `next` is where
-/// to go on.
+/// Runs the tool `scan`. The result ends at the limit, or once it has [`Options::result_bytes`](crate::Options): then
+/// `next` is where to go on.
 pub fn scan(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let limit = arguments.number("limit", RECORDS, MOST_RECORDS)?;
     let value_limit = arguments.number("value_limit", VALUE_BYTES, held.options.result_bytes)?;
@@ -71,7 +71,7 @@ pub fn scan(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(json!({ "records": records, "next": next }))
 }
 
-/// From `start` on, before `end` or up to `last`; or with a prefix.
+/// Returns the span from `start` on, before `end` or up to `last`; or that of a prefix.
 fn span_of(arguments: &Arguments) -> Outcome<Span> {
     let [prefix, start, end, last] =
         ["prefix", "start", "end", "last"].map(|name| arguments.optional_bytes(name));
@@ -86,7 +86,7 @@ fn span_of(arguments: &Arguments) -> Outcome<Span> {
     Ok(end.map_or(span.clone(), |end| span.until(&end)))
 }
 
-/// `put`: one record, in a transaction of its own.
+/// Runs the tool `put`: stores one record, in a transaction of its own.
 pub fn put(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let (name, key, value) = (arguments.text("table")?, arguments.bytes("key")?, arguments.bytes("value")?);
     rows::refuse_reserved(name)?;
@@ -101,7 +101,7 @@ pub fn put(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(json!({ "replaced": replaced }))
 }
 
-/// `delete`: one record, in a transaction of its own.
+/// Runs the tool `delete`: deletes one record, in a transaction of its own.
 pub fn delete(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let (name, key) = (arguments.text("table")?, arguments.bytes("key")?);
     rows::refuse_reserved(name)?;
@@ -115,7 +115,7 @@ pub fn delete(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(json!({ "deleted": deleted }))
 }
 
-/// `create_table`: a plain table.
+/// Runs the tool `create_table`: creates a plain table.
 pub fn create_table(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let name = arguments.text("table")?;
     rows::refuse_reserved(name)?;
@@ -127,7 +127,7 @@ pub fn create_table(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(json!({ "created": name }))
 }
 
-/// What a look-up of a key in a plain table does, step by step.
+/// Explains a look-up of a key in a plain table, step by step.
 pub fn explain(held: &Held, name: &str, key: &[u8]) -> Outcome<Value> {
     let snapshot = held.db.snapshot()?;
     let table = plain_table(&snapshot, name)?;

@@ -28,7 +28,7 @@ pub fn add_value(object: &mut Object, part: &[u8], len: u64) {
     add_bytes(object, "value", if is_text { &part[..text_bytes] } else { part });
 }
 
-/// A value of SQL. Blobs, and texts that are not UTF-8, are objects with a member `hex`.
+/// Returns a value of SQL as JSON. Blobs, and texts that are not UTF-8, are objects with a member `hex`.
 pub fn sql_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
@@ -44,7 +44,7 @@ pub fn sql_value(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// The parameter of a statement that a JSON value stands for; [`sql_value`] wrote it, perhaps.
+/// Returns the parameter of a statement that a JSON value stands for, in the form that [`sql_value`] writes.
 pub fn sql_parameter(value: &Value) -> Outcome<sql::Value> {
     let unknown = || {
         Failure::argument(format!(
@@ -70,7 +70,7 @@ pub fn sql_parameter(value: &Value) -> Outcome<sql::Value> {
     })
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Returns the bytes that hexadecimal digits stand for.
 ///
 /// # Errors
 /// If they are not pairs of hexadecimal digits.

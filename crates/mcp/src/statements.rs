@@ -13,19 +13,19 @@ pub const ROWS: usize = 100;
 /// The most rows that a call may ask for.
 pub const MOST_ROWS: usize = 10_000;
 
-/// `query`: a statement that only reads.
+/// Runs the tool `query`: a statement that only reads.
 pub fn query(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let connection = connect(held, false)?;
     run(held, &connection, arguments.text("sql")?, arguments)
 }
 
-/// `execute`: a statement that may write, in a transaction of its own.
+/// Runs the tool `execute`: a statement that may write, in a transaction of its own.
 pub fn execute(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let connection = connect(held, true)?;
     run(held, &connection, arguments.text("sql")?, arguments)
 }
 
-/// `explain`: how SQLite would run the statement, or how a key is looked up. Nothing is run.
+/// Runs the tool `explain`: shows how SQLite would run the statement, or how a key is looked up. No statement is run.
 pub fn explain(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     match (arguments.optional_text("sql")?, arguments.optional_text("table")?) {
         (Some(sql), None) => {
@@ -37,7 +37,7 @@ pub fn explain(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     }
 }
 
-/// A connection that reaches nothing but the database, and ends its statements in time.
+/// Opens a connection that reaches nothing but the database, and ends its statements in time.
 fn connect(held: &Held, writes: bool) -> Outcome<Connection> {
     let mut connection = held.sql.connect()?;
     let (deadline, cancelled) = (Instant::now() + held.options.statement_time, held.cancelled.clone());
@@ -46,7 +46,7 @@ fn connect(held: &Held, writes: bool) -> Outcome<Connection> {
     Ok(connection)
 }
 
-/// The one statement of a text.
+/// Returns the one statement of a text.
 fn only_statement(text: &str) -> Outcome<&str> {
     let first = sql::split_first(text).ok_or_else(|| Failure::argument("\"sql\" has no statement"))?;
     if sql::split_first(first.rest).is_some() {

@@ -164,7 +164,7 @@ pub const ENTRIES: &[Entry] = &[
 ];
 
 impl Entry {
-    /// The arguments, as members of a JSON schema.
+    /// Returns the arguments, as members of a JSON schema.
     pub fn properties(&self) -> Object {
         let property = |&Argument(name, kind, _, description): &Argument| {
             let mut property = json!({ "type": kind, "description": description });

@@ -32,7 +32,7 @@ pub trait ProgressResult: sealed::Sealed {
     /// Returns the error that ends the work, if there is one.
     ///
     /// # Errors
-    /// The one of the function.
+    /// The error that the function returned.
     fn into_result(self) -> Result<()>;
 }
 

@@ -108,7 +108,7 @@ impl Figures {
             ("connections_total", "counter", "Connections that were accepted.", &self.accepted),
             ("refused_connections_total", "counter", "Connections beyond the limit.", &self.refused),
             ("commits_total", "counter", "Transactions that were committed.", &self.commits),
-            ("committed_jobs_total", "counter", "Units of one connection in these transactions.", &self.jobs),
+            ("committed_jobs_total", "counter", "Jobs of connections in these transactions.", &self.jobs),
             ("unknown_commands_total", "counter", "Commands that do not exist.", &self.unknown),
             ("expired_keys_total", "counter", "Expiries that the sweep has processed.", &self.expired),
             (

@@ -170,7 +170,7 @@ fn definition(table: &Table, columns: &[Column<'_>]) -> TokenStream {
     }
 }
 
-/// The methods that lend the values, and the one that takes them back.
+/// Returns the methods that lend the values, and the method that takes them back.
 fn values(root: &TokenStream, columns: &[Column<'_>]) -> (TokenStream, TokenStream) {
     let count = columns.len();
     let lent = columns.iter().enumerate().map(|(place, column)| {
@@ -207,7 +207,7 @@ fn values(root: &TokenStream, columns: &[Column<'_>]) -> (TokenStream, TokenStre
     (columns_impl, from_values)
 }
 
-/// The type of the primary key, and the row's own: one value alone, several as a tuple.
+/// Returns the type of the primary key, and the key of a row: one value alone, several as a tuple.
 fn key_of(root: &TokenStream, key: &[&Column<'_>]) -> (TokenStream, TokenStream) {
     let types = key.iter().map(|column| {
         let kind = &column.field.ty;

@@ -70,7 +70,7 @@ pub struct Config {
 pub struct Setting {
     /// The name of the option.
     pub name: String,
-    /// Its value as text.
+    /// The value of the option as text.
     pub value: String,
     /// What set it: a default, a file, a variable or the command line.
     pub origin: String,

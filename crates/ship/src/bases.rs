@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// A base that was uploaded and not published.
+/// A base that was uploaded and is not published yet.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub commit: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// The manifest of this base, which stands on segment `segment` with that hash.
+    /// Returns the manifest of this base, which stands on segment `segment` with that hash.
     pub fn manifest(&self, segment: u64, segment_hash: Hash, leaps_after: Option<u64>) -> Manifest {
         let Draft { commit, time_ms, ref parts } = *self;
         Manifest { commit, time_ms, segment, segment_hash, leaps_after, parts: parts.clone() }
@@ -57,7 +57,7 @@ impl Drafting {
         Ok(Drafting { thread: Some(thread), done: None, marks: VecDeque::new() })
     }
 
-    /// Notes where the log ends: a base of which the commit is older stands on a segment before that.
+    /// Notes where the log ends: a base with an older commit stands on a segment before that end.
     pub fn mark(&mut self, number: u64, hash: Hash, last_commit: u64) {
         self.marks.push_back(Mark { number, hash, last_commit });
     }

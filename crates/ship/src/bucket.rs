@@ -62,19 +62,19 @@ pub(crate) enum Created {
 impl Bucket {
     /// Connects to the bucket at `url`: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`,
     /// `file:///FOLDER`, or the path of a folder. Credentials are those of the environment variables that the
-    /// store's own tools read, such as `AWS_ACCESS_KEY_ID`. Sends nothing yet, except that a folder is created.
+    /// store's own tools read, such as `AWS_ACCESS_KEY_ID`. Sends no request yet; a folder is created.
     ///
     /// # Errors
-    /// `Invalid` for any other address, and where an environment variable has no valid value.
+    /// `Invalid` if the address has another form, or if an environment variable has an invalid value.
     pub fn connect(url: &str) -> Result<Self> {
         let (store, prefix) = connect::open(url)?;
         Self::over(store, &prefix, url.trim_end_matches('/'))
     }
 
-    /// Returns a bucket in any `store`, below `prefix`. Errors call it `shown`.
+    /// Returns a bucket in any `store`, below `prefix`. Messages of errors name the bucket `shown`.
     ///
     /// # Errors
-    /// `Invalid` if `prefix` is no path; `Io` if the thread for requests cannot be started.
+    /// `Invalid` if `prefix` is not a valid path; `Io` if the thread for requests cannot be started.
     pub fn over(store: Arc<dyn ObjectStore>, prefix: &str, shown: &str) -> Result<Self> {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("pando-bucket").enable_all().build();
@@ -84,17 +84,17 @@ impl Bucket {
         Ok(Bucket { store, prefix, shown, runtime: Arc::new(runtime), puts: Arc::default() })
     }
 
-    /// Returns the bucket's folder `name`: for one of several databases.
+    /// Returns the folder `name` of this bucket as a bucket of its own. Use one for each of several databases.
     ///
     /// # Errors
-    /// `Invalid` if `name` is no path.
+    /// `Invalid` if `name` is not a valid path.
     pub fn within(&self, name: &str) -> Result<Self> {
         let prefix = path(&format!("{}/{name}", self.prefix))?;
         let shown = format!("{}/{name}", self.shown);
         Ok(Bucket { prefix, shown, puts: Arc::default(), ..self.clone() })
     }
 
-    /// How many puts were sent.
+    /// Returns how many puts were sent.
     pub(crate) fn puts(&self) -> u64 {
         self.puts.load(Ordering::SeqCst)
     }
@@ -112,7 +112,7 @@ impl Bucket {
         }
     }
 
-    /// Puts the object `name`, whatever is there.
+    /// Puts the object `name`, and replaces one that exists.
     pub(crate) fn put(&self, name: &str, bytes: &Bytes) -> Result<()> {
         let done = self.put_with(name, bytes, PutMode::Overwrite);
         done.map_err(|error| self.failed(name, "write", error))
@@ -145,7 +145,8 @@ impl Bucket {
         }
     }
 
-    /// Returns the first `bytes` bytes of the object `name`, which has so many; `None` if there is no such object.
+    /// Returns the first `bytes` bytes of the object `name`, which has at least that many; `None` if there is no such
+    /// object.
     pub(crate) fn get_start(&self, name: &str, bytes: u64) -> Result<Option<Bytes>> {
         let path = self.path(name);
         match self.runtime.block_on(self.store.get_range(&path, 0..bytes)) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The store's client tries a request again for this long; then the shipper counts a failure, shows it, and waits.
 const RETRY_TIME: Duration = Duration::from_secs(10);
 
-/// The store at `url`, and the prefix within it.
+/// Returns the store at `url`, and the prefix within it.
 pub(crate) fn open(url: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
     let Some((scheme, rest)) = url.split_once("://") else { return folder(url) };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -59,7 +59,7 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: RETRY_TIME }
 }
 
-/// A local folder, created if it is missing. Every object is synced, and so is its name.
+/// Opens a local folder, and creates it if it is missing. Every object is synced, and so is its name.
 fn folder(path: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
     std::fs::create_dir_all(path).map_err(|cause| Error::io(format!("create the folder {path}"), cause))?;
     let store = LocalFileSystem::new_with_prefix(path)

@@ -25,13 +25,13 @@ const MARKER: &str = "lineage";
 const MAGIC: [u8; 8] = *b"PANDOLIN";
 
 impl Shipper {
-    /// Begins to ship `db`, which lies in the directory `dir`, to `bucket`, and returns at once. The bucket may be
-    /// away: the thread tries until it is there. Call it before the first commit of this process, so that commits
-    /// which the bucket has and this database has lost are noticed.
+    /// Begins to ship `db`, whose directory is `dir`, to `bucket`, and returns at once. If the bucket cannot be
+    /// reached, the shipper's thread tries again until it can. Call this before the first commit of this process, so
+    /// that the shipper notices commits that the bucket has and this database has lost.
     ///
     /// # Errors
-    /// `Closed` if the database is closed; `Io` if `dir` cannot be read, or no thread can be started. What happens
-    /// later is in [`Shipper::status`] and [`Shipper::ended`].
+    /// `Closed` if the database is closed; `Io` if `dir` cannot be read, or no thread can be started. Later errors are
+    /// in [`Shipper::status`] and [`Shipper::ended`].
     pub fn start(db: &Database, dir: impl AsRef<Path>, bucket: Bucket, options: Options) -> Result<Self> {
         let origin = read_marker(dir.as_ref())?;
         Shipper::over(Arc::new(Live { db: db.clone(), origin }), bucket, options)
@@ -39,16 +39,16 @@ impl Shipper {
 }
 
 /// Restores the database of `bucket` as of `goal` into the directory `dir`, which must be empty or not exist.
-/// `progress` is called with the bytes that were read so far: from 0 again if the base was deleted meanwhile, and
-/// another one is restored.
+/// `progress` is called with the number of bytes that were read so far. It starts again from 0 if the base is deleted
+/// in the meantime, and another one is restored.
 ///
-/// The database is built beside `dir`, in `.NAME.restoring`, verified, and then renamed. So whatever happens, `dir`
-/// has the whole database or nothing.
+/// The database is built beside `dir`, in `.NAME.restoring`, verified, and then renamed. So `dir` has the whole
+/// database or nothing, even after a crash.
 ///
 /// # Errors
 /// `Exists` if `dir` has files; `Missing` if the bucket has no database, or nothing as old or as new as `goal`;
-/// `Corruption` and `Foreign`, naming the object that is missing, damaged or not ours; `Conflict` if the writer deletes
-/// bases faster than they can be read.
+/// `Corruption` and `Foreign`, naming the object that is missing, damaged or not Pando's; `Conflict` if the writer
+/// deletes bases faster than they can be read.
 pub fn restore(
     bucket: &Bucket,
     goal: Goal,
@@ -223,7 +223,7 @@ fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
     written.map_err(|cause| Error::io(format!("write {}", path.display()), cause))
 }
 
-/// The marker of `dir`, if it has one.
+/// Returns the marker of `dir`, if it has one.
 pub(crate) fn read_marker(dir: &Path) -> Result<Option<Origin>> {
     let path = dir.join(MARKER);
     let bytes = match fs::read(&path) {

@@ -105,12 +105,12 @@ impl Follower {
         Follower { lineage, position: None, ahead: Ahead::default(), newest_commit: 0, attempts: 0 }
     }
 
-    /// Applies the next segment to `db`, the database in the directory that was named at [`Follower::open`]. Everything
-    /// that was applied is durable. As long as there are more, up to 32 are read at once, some 16 MiB of them, and kept
-    /// for the next calls. If there is none, it mostly sends one request.
+    /// Applies the next segment to `db`, the database in the directory that was passed to [`Follower::open`]. The
+    /// segment is durable when the call returns. If there are more segments, the call reads up to 32 at once, about
+    /// 16 MiB of them, and keeps them for the next calls. If there is none, it usually sends one request.
     ///
     /// # Errors
-    /// `TooOld` if the bucket no longer has the next commit by itself: restore again. `Mismatch` if `db` made commits
+    /// `TooOld` if the log in the bucket no longer has the next commit: restore again. `Mismatch` if `db` made commits
     /// of its own; `Corruption` and `Foreign`, naming the object; `Io` if the bucket cannot be reached: call again.
     pub fn advance(&mut self, db: &Database) -> Result<Advance> {
         let commit = db.snapshot()?.commit_number();
@@ -169,7 +169,7 @@ impl Follower {
         Ok(Position { next: low, previous: head.previous, epoch: author.epoch })
     }
 
-    /// A segment at or above the floor, which was there a moment ago.
+    /// Returns a segment at or above the floor, which existed a moment ago.
     fn expect(&self, number: u64) -> Result<Segment> {
         match self.lineage.segment(number)? {
             Some(segment) => Ok(segment),
@@ -181,7 +181,7 @@ impl Follower {
         }
     }
 
-    /// The second rule, for the segment `number` after `commit`.
+    /// Applies the second rule to the segment `number` after `commit`.
     fn look_for_missing(&mut self, number: u64, commit: u64) -> Result<()> {
         self.attempts = self.attempts.wrapping_add(1);
         if !self.attempts.is_multiple_of(ATTEMPTS_A_LOOK) {
@@ -204,12 +204,12 @@ impl Follower {
         Error::new(ErrorKind::TooOld, message)
     }
 
-    /// Applies everything that the bucket has to `db`, and becomes the lineage's writer in its place: the writer before
-    /// it is fenced. [`Shipper::start`](crate::Shipper::start) then goes on. Returns the epoch.
+    /// Applies everything that the bucket has to `db`, makes this database the lineage's writer, and fences the writer
+    /// before it. Call [`Shipper::start`](crate::Shipper::start) next, which continues the lineage. Returns the epoch.
     ///
     /// # Errors
-    /// As for [`Follower::advance`]; `Fenced` if yet another writer takes over meanwhile; `Conflict` if the writer
-    /// before it was faster each time. The database still follows then.
+    /// As for [`Follower::advance`]; `Fenced` if a third writer takes over in the meantime; `Conflict` if the previous
+    /// writer shipped new commits during each attempt. After an error the database is still a follower.
     pub fn take_over(&mut self, db: &Database) -> Result<u64> {
         let live = Live { db: db.clone(), origin: None };
         let mut target = Live { db: db.clone(), origin: None };

@@ -33,7 +33,7 @@ const HASH_BYTES: usize = 32;
 /// The SHA-256 of an object.
 pub(crate) type Hash = [u8; HASH_BYTES];
 
-/// The SHA-256 of `bytes`.
+/// Returns the SHA-256 of `bytes`.
 pub(crate) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
@@ -129,7 +129,7 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
     Ok(Opened { author, payload, hash: expected })
 }
 
-/// The error for a payload that is too short for its fields.
+/// Returns the error for a payload that is too short for its fields.
 pub(crate) fn short(name: &str) -> Error {
     Error::corruption(format!("{name}: the payload is too short for its fields"))
 }
@@ -218,7 +218,7 @@ impl PartEntry {
 /// The parts of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartList {
-    /// Drawn at random: part of the names, so that two attempts never write one name.
+    /// A random number in the names of the parts, so that two attempts never write one name.
     pub attempt: u64,
     pub entries: Vec<PartEntry>,
 }

@@ -67,7 +67,7 @@ impl<'a> ChangeWriter<'a> {
         Ok(Received { bytes: self.bytes, sum: self.sum.finish(), content })
     }
 
-    /// What failed within [`Write::write`], or else `error`.
+    /// Returns the error within [`Write::write`], if there was one, and otherwise `error`.
     pub fn failure(&mut self, error: Error) -> Error {
         self.failure.take().unwrap_or(error)
     }

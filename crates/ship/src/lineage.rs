@@ -37,20 +37,20 @@ pub(crate) struct NamedBase {
 }
 
 impl NamedBase {
-    /// Whether it is not below the floor. Two bases of one commit can stand on different segments. Of a damaged
-    /// manifest only the commit is known.
+    /// Returns whether the base is not below the floor. Two bases of one commit can stand on different segments. Of a
+    /// damaged manifest only the commit is known.
     pub fn is_kept(&self, floor: Floor) -> bool {
         let stands_above = self.base.as_ref().map_or(true, |base| base.manifest.segment >= floor.segment);
         self.commit >= floor.commit && stands_above
     }
 }
 
-/// Whether a base counts.
+/// Whether a base counts: the result of [`Lineage::stands`].
 #[derive(Debug)]
 pub(crate) enum Standing {
-    /// It does; this is its segment.
+    /// The base counts; this is its segment.
     Valid(Box<Segment>),
-    /// Its writer has ended, or was fenced, before it wrote the segment.
+    /// The base does not count: its writer ended, or was fenced, before it wrote the segment.
     Unfinished,
 }
 
@@ -73,7 +73,7 @@ impl Lineage {
         Self::open(bucket)?.ok_or_else(missing)
     }
 
-    /// The number of the newest object in `folder`, which is numbered without gaps; 0 if there is none.
+    /// Returns the number of the newest object in `folder`, which is numbered without gaps; 0 if there is none.
     pub fn newest(&self, folder: &str) -> Result<u64> {
         let listed = self.bucket.list(folder, None)?;
         let mut newest = listed.iter().filter_map(|name| name::number_of(folder, name)).max().unwrap_or(0);
@@ -83,7 +83,7 @@ impl Lineage {
         Ok(newest)
     }
 
-    /// What is kept.
+    /// Returns what is kept.
     pub fn floor(&self) -> Result<Floor> {
         let newest = self.newest(name::FLOORS)?;
         if newest == 0 {
@@ -96,7 +96,7 @@ impl Lineage {
         Ok(floor)
     }
 
-    /// Segment `number`, verified; `None` if it does not exist.
+    /// Returns segment `number`, verified; `None` if it does not exist.
     pub fn segment(&self, number: u64) -> Result<Option<Segment>> {
         let name = name::numbered(name::LOG, number);
         self.verified(number, &name, self.bucket.get(&name)?)
@@ -118,7 +118,7 @@ impl Lineage {
         Ok(Some(segment))
     }
 
-    /// The newest segment; `None` if there is none yet. Reads about two times the logarithm of the log's length.
+    /// Returns the newest segment; `None` if there is none yet. O(log segments) requests.
     pub fn tail(&self) -> Result<Option<Segment>> {
         let mut from = self.tail_hint()?;
         loop {
@@ -141,7 +141,7 @@ impl Lineage {
         }
     }
 
-    /// A segment that exists: where the search for the newest one begins.
+    /// Returns a segment that exists: where the search for the newest one begins.
     fn tail_hint(&self) -> Result<u64> {
         let floor = self.floor()?.segment;
         let bases = self.all_bases()?.into_iter().filter_map(|named| named.base.ok());
@@ -150,8 +150,8 @@ impl Lineage {
         Ok(if exists { newest } else { floor })
     }
 
-    /// The last of the segments that exist from `from` on without a gap, up to a gap that [`Lineage::nothing_after`]
-    /// finds; `None` if `from` does not exist.
+    /// Returns the last of the segments that exist from `from` on without a gap, up to a gap that
+    /// [`Lineage::nothing_after`] finds; `None` if `from` does not exist.
     fn last_existing(&self, from: u64) -> Result<Option<u64>> {
         let exists = |number| self.bucket.exists(&name::numbered(name::LOG, number));
         if !exists(from)? {
@@ -187,7 +187,7 @@ impl Lineage {
         Error::corruption(format!("{}/{name} is missing, although later objects need it", self.bucket))
     }
 
-    /// All bases, oldest first: damaged ones, and those below the floor that were not deleted yet, included.
+    /// Returns all bases, oldest first, including damaged ones and those below the floor that were not deleted yet.
     pub fn all_bases(&self) -> Result<Vec<NamedBase>> {
         let mut found = Vec::new();
         for name in self.bucket.list(name::BASES, None)? {
@@ -200,7 +200,7 @@ impl Lineage {
         Ok(found)
     }
 
-    /// The bases that are kept, oldest first, damaged ones included.
+    /// Returns the bases that are kept, oldest first, damaged ones included.
     pub fn kept_bases(&self) -> Result<Vec<NamedBase>> {
         let floor = self.floor()?;
         let mut bases = self.all_bases()?;
@@ -215,7 +215,7 @@ impl Lineage {
         Ok(Base { epoch: author.epoch, manifest })
     }
 
-    /// The bases that are kept, oldest first.
+    /// Returns the bases that are kept, oldest first.
     ///
     /// # Errors
     /// `Corruption` and `Foreign` if a manifest is not valid.
@@ -223,7 +223,7 @@ impl Lineage {
         self.kept_bases()?.into_iter().map(|named| named.base).collect()
     }
 
-    /// Whether a base counts.
+    /// Returns whether a base counts.
     ///
     /// A base that leaps over a part of the log is published *before* its segment, which decides: the manifest has
     /// the hash of the segment that is to be written, so the writer that wins that number decides about the base, too.

@@ -18,11 +18,11 @@ pub struct Listing {
     pub epoch: u64,
     /// The newest commit in the bucket.
     pub newest_commit: u64,
-    /// Its time, in milliseconds since 1970.
+    /// The time of that commit, in milliseconds since 1970.
     pub newest_time_ms: u64,
     /// The number of the newest segment.
     pub newest_segment: u64,
-    /// Whether the newest writer has not said that it ended: it may be alive.
+    /// Whether the newest writer may be alive, because it has not released the lineage.
     pub is_held: bool,
     /// The states that can be restored, oldest first.
     pub bases: Vec<Reach>,

@@ -10,39 +10,39 @@ pub(crate) const BASE_PARTS: &str = "parts/base";
 /// The parts of long changes, in a folder for each segment.
 pub(crate) const CHANGE_PARTS: &str = "parts/log";
 
-/// The name of a numbered object: `log/00000000000000000007`.
+/// Returns the name of a numbered object: `log/00000000000000000007`.
 pub(crate) fn numbered(folder: &str, number: u64) -> String {
     format!("{folder}/{number:020}")
 }
 
-/// The number of an object of `folder`; `None` for any other name.
+/// Returns the number of an object of `folder`; `None` for any other name.
 pub(crate) fn number_of(folder: &str, name: &str) -> Option<u64> {
     let digits = name.strip_prefix(folder)?.strip_prefix('/')?;
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
 }
 
-/// The name of a base's manifest: `base/0000000002-00000000000000000123`.
+/// Returns the name of a base's manifest: `base/0000000002-00000000000000000123`.
 pub(crate) fn manifest(epoch: u64, commit: u64) -> String {
     format!("{BASES}/{epoch:010}-{commit:020}")
 }
 
-/// The epoch and commit of the base whose manifest `name` is.
+/// Returns the epoch and commit of the base whose manifest has the name `name`.
 pub(crate) fn base_of(name: &str) -> Option<(u64, u64)> {
     let (epoch, commit) = name.strip_prefix(BASES)?.strip_prefix('/')?.split_once('-')?;
     Some((epoch.parse().ok()?, commit.parse().ok()?))
 }
 
-/// The folder of the parts of long changes in a segment.
+/// Returns the folder of the parts of long changes in a segment.
 pub(crate) fn change(segment: u64) -> String {
     numbered(CHANGE_PARTS, segment)
 }
 
-/// The segment to which the part of a long change belongs.
+/// Returns the segment to which the part of a long change belongs.
 pub(crate) fn segment_of(part: &str) -> Option<u64> {
     number_of(CHANGE_PARTS, part.rsplit_once('/')?.0)
 }
 
-/// The name of a part within `folder`.
+/// Returns the name of a part within `folder`.
 pub(crate) fn part(folder: &str, attempt: u64, index: usize) -> String {
     format!("{folder}/{attempt:016x}-{index:06}")
 }

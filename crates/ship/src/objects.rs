@@ -33,14 +33,14 @@ pub(crate) fn encode_number(kind: Kind, author: &Author, number: u64) -> Vec<u8>
     format::seal(kind, author, &number.to_le_bytes())
 }
 
-/// Verifies and decodes such an object.
+/// Verifies and decodes the object of kind 1 or 2.
 pub(crate) fn decode_number(name: &str, kind: Kind, bytes: &[u8]) -> Result<(Author, u64)> {
     let opened = format::open(name, kind, bytes)?;
     let number = Reader::new(opened.payload).u64().ok_or_else(|| format::short(name))?;
     Ok((opened.author, number))
 }
 
-/// What is kept: segments and bases below are of no use any more, and may be missing.
+/// What is kept. Segments and bases below the floor are no longer needed, and may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Floor {
     pub segment: u64,
@@ -68,7 +68,7 @@ impl Floor {
 pub(crate) struct Manifest {
     pub commit: u64,
     pub time_ms: u64,
-    /// The segment that the base stands on, and its hash. Without that very segment the base counts for nothing.
+    /// The segment that the base stands on, and its hash. Without exactly that segment, the base does not count.
     pub segment: u64,
     pub segment_hash: Hash,
     /// The log before that segment ends with this commit, and the base leaps over what follows it.
@@ -77,7 +77,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// The object's name, in the epoch of its author.
+    /// Returns the object's name, in the epoch of its author.
     pub fn name(&self, epoch: u64) -> String {
         name::manifest(epoch, self.commit)
     }

@@ -36,12 +36,12 @@ impl PartWriter {
         Ok(self.list)
     }
 
-    /// What failed within [`Write::write`], or else `error`.
+    /// Returns the error within [`Write::write`], if there was one, and otherwise `error`.
     pub fn failure(&mut self, error: Error) -> Error {
         self.failure.take().unwrap_or(error)
     }
 
-    /// Deletes what was uploaded, as far as that works now: nobody will name it.
+    /// Deletes what was uploaded, as far as that works now: no manifest or segment will name it.
     pub fn delete(self) {
         for index in 0..self.list.entries.len() {
             let _ = self.bucket.delete(&name::part(&self.folder, self.list.attempt, index));
@@ -92,7 +92,7 @@ pub(crate) struct PartReader<'a> {
 }
 
 impl<'a> PartReader<'a> {
-    /// `progress` is called with the stored bytes of each part.
+    /// Creates a reader of the parts. `progress` is called with the stored bytes of each part.
     pub fn new(
         bucket: &'a Bucket,
         folder: String,
@@ -102,7 +102,7 @@ impl<'a> PartReader<'a> {
         PartReader { bucket, folder, list, next: 0, part: Vec::new(), read: 0, failure: None, progress }
     }
 
-    /// What failed within [`Read::read`], or else `error`.
+    /// Returns the error within [`Read::read`], if there was one, and otherwise `error`.
     pub fn failure(&mut self, error: Error) -> Error {
         self.failure.take().unwrap_or(error)
     }

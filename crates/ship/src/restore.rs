@@ -158,7 +158,7 @@ pub(crate) fn check_chain(lineage: &Lineage, segment: &Segment, before: Hash, ep
     Ok(())
 }
 
-/// The newest valid base that the goal admits, and its segment.
+/// Returns the newest valid base that the goal admits, and its segment.
 fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
     let mut oldest = None;
     for NamedBase { commit, base, .. } in lineage.kept_bases()?.into_iter().rev() {

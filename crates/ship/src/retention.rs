@@ -27,7 +27,7 @@ pub(crate) struct Retention {
     fences: HashSet<u64>,
 }
 
-/// The oldest base that is kept; `None` if all are.
+/// Returns the oldest base that is kept; `None` if all are kept.
 pub(crate) fn oldest_kept<'b>(bases: &'b [Base], options: &Options, now_ms: u64) -> Option<&'b Base> {
     let by_count = bases.len().saturating_sub(options.keep_bases.max(1));
     let since_ms = now_ms.saturating_sub(options.keep_for.as_millis().try_into().unwrap_or(u64::MAX));

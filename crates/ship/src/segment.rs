@@ -156,7 +156,7 @@ fn read_head(reader: &mut Reader<'_>) -> Option<(Head, Codec, u64)> {
 }
 
 impl Segment {
-    /// The changes, in order.
+    /// Returns the changes, in order.
     pub fn changes(&self) -> Changes<'_> {
         Changes { rest: Reader::new(&self.body) }
     }

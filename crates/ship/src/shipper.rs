@@ -368,12 +368,12 @@ impl Worker {
     }
 }
 
-/// Whether it makes sense to try again.
+/// Returns whether it makes sense to try again.
 fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::WouldWait | ErrorKind::Conflict)
 }
 
-/// The checksum of the change with number `commit`; `None` if the database no longer has it.
+/// Returns the checksum of the change with number `commit`; `None` if the database no longer has it.
 fn checksum_of(source: &dyn Source, commit: u64) -> Result<Option<u64>> {
     struct Sum(Running);
     impl Write for Sum {

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// Which database this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Random, and the same in every copy.
+    /// The id of the database: a random number, the same in every copy.
     pub database: u64,
-    /// Another one after each restore.
+    /// The fork of the database: another number after each restore.
     pub fork: u32,
 }
 
@@ -31,10 +31,10 @@ pub(crate) struct Stamp {
 pub(crate) trait Source: Send + Sync {
     fn identity(&self) -> Result<Identity>;
 
-    /// Where it was restored from, if it was restored from a lineage.
+    /// Returns where the database was restored from, if it was restored from a lineage.
     fn origin(&self) -> Result<Option<Origin>>;
 
-    /// The newest commit that readers see.
+    /// Returns the newest commit that readers see.
     fn newest(&self) -> Result<u64>;
 
     /// Makes every commit so far durable here. What is in the bucket must never be lost here.

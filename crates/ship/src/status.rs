@@ -202,7 +202,7 @@ impl Board {
         waiter(outcome);
     }
 
-    /// The error with which shipping ended, if it has.
+    /// Returns the error with which shipping ended, if it has ended.
     pub fn ended(&self) -> Option<Error> {
         self.inner().ended.as_ref().map(Error::duplicate)
     }

@@ -88,7 +88,7 @@ struct Pending {
     tail: Tail,
 }
 
-/// The error of a writer that another one has replaced.
+/// Returns the error of a writer that another writer has replaced.
 fn fenced(bucket: &Bucket, epoch: u64, by: u64) -> Error {
     let message = format!(
         "{bucket}: another writer has taken over (epoch {by}, this one has {epoch}); stop writing here, and \
@@ -152,7 +152,7 @@ impl Writer {
         &self.tail
     }
 
-    /// The number of the segment that is written next.
+    /// Returns the number of the segment that is written next.
     pub fn next_number(&self) -> u64 {
         self.tail.number + 1
     }
@@ -317,7 +317,7 @@ fn create_lineage(bucket: &Bucket, identity: Identity, writer: u64) -> Result<Li
     Lineage::expect(bucket)
 }
 
-/// Everything rests on conditional puts, so a store that ignores the condition is refused.
+/// Refuses a store that ignores the condition of a put, because all guarantees depend on conditional puts.
 fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
     let name = format!("probe/{writer:016x}");
     let put = |text: &'static [u8]| bucket.create(&name, &Bytes::from_static(text));
@@ -345,7 +345,7 @@ fn raise_epoch(lineage: &Lineage, author: Author) -> Result<u64> {
     }
 }
 
-/// Whether the database has everything that the lineage has, and nothing else in its place.
+/// Checks that the database has everything that the lineage has, and nothing else in its place.
 fn check_continues(lineage: &Lineage, tail: Option<&Segment>, candidate: &Candidate<'_>) -> Result<()> {
     let Candidate { identity, origin, newest, checksum } = candidate;
     let refuse = |what: String| {

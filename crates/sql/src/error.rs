@@ -10,7 +10,8 @@ use std::fmt;
 /// The result of every call in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a statement failed: a result code of SQLite (<https://www.sqlite.org/rescode.html> lists them) and a message.
+/// The reason why a statement failed: a result code of SQLite (<https://www.sqlite.org/rescode.html> lists them) and a
+/// message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     code: c_int,

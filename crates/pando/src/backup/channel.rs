@@ -59,7 +59,7 @@ impl InFile {
         Ok(InFile::new(open_file(path)?))
     }
 
-    /// The length of the file.
+    /// Returns the length of the file in bytes.
     pub fn len_bytes(&self) -> Result<u64> {
         self.file.len()
     }

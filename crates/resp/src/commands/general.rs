@@ -102,7 +102,7 @@ pub fn info(call: &mut Call) -> Done {
     Ok(())
 }
 
-/// What CONFIG GET shows. Nothing of it can be changed.
+/// Returns what `CONFIG GET` shows. None of these settings can be changed.
 fn settings(call: &Call) -> Vec<(&'static str, String)> {
     vec![
         ("appendfsync", "always".to_owned()),

@@ -132,7 +132,7 @@ pub enum Changed<'c> {
 pub struct Named<'c> {
     /// What it is, as in SQLite's schema table: `table`, `index`, `view` or `trigger`.
     pub kind: &'c str,
-    /// Its name.
+    /// The name of the table, index, view or trigger.
     pub name: &'c str,
     /// The table to which it belongs; of a table or a view, its own name.
     pub table: &'c str,

@@ -42,7 +42,7 @@ pub struct Import<'a> {
     pub storage: Storage,
     /// Whether a row replaces the row with the same primary key. If false, such a row is an error.
     pub upsert: bool,
-    /// Commits after this many rows, at least 1; `None`: all rows in one transaction.
+    /// The number of rows in each transaction, at least 1; `None`: all rows in one transaction.
     pub chunk_rows: Option<u64>,
     /// The options of each transaction.
     pub options: TransactionOptions,
@@ -67,7 +67,7 @@ pub struct PartialImport {
     pub line: u64,
 }
 
-/// Why an import failed.
+/// The reason why an import failed.
 #[derive(Debug)]
 pub enum ImportError {
     /// The input is not valid. The text states the place and the problem.
@@ -84,7 +84,7 @@ pub enum ImportError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ImportFailure {
-    /// Why it failed.
+    /// The reason why the import failed.
     pub error: ImportError,
     /// The rows that remain in the table; `None`: no rows.
     pub kept: Option<PartialImport>,
