@@ -225,7 +225,7 @@ pub(crate) fn compression(given: c_int) -> Outcome<Compression> {
 
 #[cold]
 fn unknown(what: &str, given: c_int) -> Failure {
-    Failure::invalid(format!("{what} is {given}, which is none of the constants of pando.h for it"))
+    Failure::invalid(format!("{what} is {given}; it must be one of its constants in pando.h"))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl<'a, H: Handle> Ref<'a, H> {
             return Err(Failure::misuse(format!("{} is NULL", H::NAME)));
         }
         if !self.0.cast::<u64>().is_aligned() {
-            return Err(Failure::misuse(format!("the pointer to {} points to none", H::NAME)));
+            return Err(Failure::misuse(format!("the pointer to {} does not point to a handle", H::NAME)));
         }
         // SAFETY: `new` says that it is a handle of some type, and each begins with a tag.
         let tag = unsafe { self.0.cast::<u64>().read() };

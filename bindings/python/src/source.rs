@@ -53,7 +53,7 @@ impl Source {
         } else if let Ok(transaction) = given.cast::<crate::transaction::Transaction>() {
             Ok(Source::Transaction(Arc::clone(transaction.get().begun())))
         } else {
-            Err(PyTypeError::new_err("a table is one of a Database, a Snapshot or a Transaction"))
+            Err(PyTypeError::new_err("a table must belong to a Database, a Snapshot or a Transaction"))
         }
     }
 

@@ -191,16 +191,16 @@ impl Builder {
     /// write returns `ReadOnly`.
     ///
     /// If no process has the database open for writing, no byte of it is changed, and a log that was not closed
-    /// properly is replayed into memory and left as it is. This works on a read-only file system; no process
-    /// can open the database for writing then. Elsewhere one can, and this one follows it.
+    /// properly is replayed into memory and left as it is. This also works on a read-only file system, where no process
+    /// can open the database for writing.
     ///
-    /// If another process opens it for writing, before this one or after it, this one follows it: within a few
-    /// milliseconds snapshots show what that process has acknowledged, and
-    /// [`Database::catch_up`](crate::Database::catch_up) waits for it. The pages and the log that its open snapshots
-    /// need are kept by the writer, within the writer's bounds for readers. A snapshot past them fails with
-    /// `SnapshotTooOld`, and so does one that is still open when a third process takes over writing. The reader keeps a
-    /// small file in the directory, which it must be allowed to create. A process that does not admit readers cannot
-    /// open the database for writing meanwhile. Works on Linux.
+    /// If another process opens the database for writing, before or after this opening, this database follows that
+    /// writer: within a few milliseconds, snapshots show what the writer has acknowledged, and
+    /// [`Database::catch_up`](crate::Database::catch_up) waits for it. The writer keeps the pages and the log that this
+    /// database's open snapshots need, within the writer's own bounds for readers. A snapshot that exceeds these bounds
+    /// fails with `SnapshotTooOld`, and so does a snapshot that is still open when a third process takes over writing.
+    /// This database keeps a small file in the directory, which it must be allowed to create. While it is open, a
+    /// process that does not admit readers cannot open the database for writing. Following a writer works on Linux.
     ///
     /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
     /// rejects every write.

@@ -142,9 +142,9 @@ pub trait RecordCursor: sealed::Sealed {
     /// # pando::Result::Ok(())
     /// ```
     fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>>;
-    /// Moves over the next records without a look at them, `most` at most, and returns their number; fewer than `most`
-    /// only where the span ends. In a transaction all of them count as read. O(pages) for records that are in pages
-    /// which no newer ones overlap.
+    /// Moves over at most `most` records without returning them, and returns their number. It is less than `most` only
+    /// at the end of the span. In a transaction all of them count as read. O(pages) for records in pages that no newer
+    /// records overlap.
     ///
     /// ```
     /// use pando::RecordCursor;

@@ -176,8 +176,8 @@ fn meaning(code: &SqlState) -> (Option<Fault>, ErrorKind, &'static str) {
         "42501" => (
             Some(Fault::Misconfigured),
             ErrorKind::Io,
-            "PostgreSQL refused a right to the user of the URL; grant it the schema of the database and the \
-             relations in it",
+            "PostgreSQL denied a permission to the user of the URL; grant it the schema of the database and \
+             the relations in it",
         ),
         // The server's database, the schema, a relation, a column.
         "3D000" | "3F000" | "42P01" | "42703" => (

@@ -102,8 +102,8 @@ impl Options {
             && name.iter().all(|&byte| is_letter(byte) || byte.is_ascii_digit())
             && name.len() <= 63;
         if !is_name {
-            let message = "a schema has lower-case letters, digits and _, begins with no digit, and has at \
-                           most 63 bytes";
+            let message = "a schema has lower-case letters, digits and _, does not begin with a digit, and \
+                           has at most 63 bytes";
             return Err(Error::invalid(format!("{message}: not {:?}", self.schema)));
         }
         if self.max_connections == 0 {

@@ -158,7 +158,7 @@ impl Pool {
     /// Returns the error of a thread that got no connection in time, while `opening` others wait for the server.
     fn used_up(&self, opening: usize) -> Error {
         if opening > 0 {
-            let message = "PostgreSQL lets no connection begin";
+            let message = "PostgreSQL accepts no new connection";
             let why = format!("{opening} of {} are being opened", self.options.max_connections);
             return Fault::Unavailable.error(ErrorKind::Io, message, why);
         }

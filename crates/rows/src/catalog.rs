@@ -86,8 +86,8 @@ pub(crate) fn claim_id(tx: &mut impl WriteTables) -> Result<u32> {
     Ok(id)
 }
 
-/// Makes the transaction conflict with others that create a typed table, so that of two which look for a free name, one
-/// alone succeeds. A serializable transaction does so by what it reads.
+/// Makes the transaction conflict with others that create a typed table: if two of them look for a free name at the
+/// same time, only one succeeds. A serializable transaction conflicts without this call, because of what it reads.
 ///
 /// # Errors
 /// Those of a write.

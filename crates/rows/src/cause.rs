@@ -60,8 +60,8 @@ pub enum Cause {
         /// The index; `None`: the primary key.
         index: Option<String>,
     },
-    /// The table was made by SQL, which alone can do this: write to it, if it has a trigger for example,
-    /// or change its definition. The kind is `Invalid`.
+    /// SQL created the table, and only SQL can do this: change its definition, or write to it if it has a trigger, for
+    /// example. The kind is `Invalid`.
     MadeBySqlite {
         /// The table.
         table: String,

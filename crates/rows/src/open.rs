@@ -37,7 +37,8 @@ impl DynamicTable {
     }
 
     /// Opens all typed tables that `reader` sees, ordered by name. A table that SQLite made is left out if it cannot be
-    /// read as a typed table; [`DynamicTable::open`] says why. So are SQLite's own, whose names begin with `sqlite_`.
+    /// read as a typed table; [`DynamicTable::open`] says why. SQLite's internal tables, whose names begin with
+    /// `sqlite_`, are left out, too.
     pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
         let mut all = Self::all_created(reader)?;
         let Some(found) = OfSqlite::read(reader)? else { return Ok(all) };

@@ -190,8 +190,9 @@ impl DynamicTable {
                 Cause::Null { table, column: name }.error(message)
             }
             Some(is) => {
-                let message =
-                    format!("table {table:?}: column {name:?} is of type {kind}, and {value} of type {is}");
+                let message = format!(
+                    "table {table:?}: column {name:?} is of type {kind}, but got {value} of type {is}"
+                );
                 Cause::WrongType { table, column: name }.error(message)
             }
         }

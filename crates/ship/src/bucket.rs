@@ -227,6 +227,7 @@ impl Bucket {
 }
 
 fn path(text: &str) -> Result<Path> {
-    let refused = |error| Error::invalid(format!("{text:?} is no path in a bucket")).caused_by(error);
+    let refused =
+        |error| Error::invalid(format!("{text:?} is not a valid path in a bucket")).caused_by(error);
     Path::parse(text.trim_matches('/')).map_err(refused)
 }

@@ -44,7 +44,10 @@ pub(crate) fn open(url: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
             return Err(Error::invalid(format!("{url}: {scheme}:// is not supported; use {known}")));
         }
     };
-    let refused = |error| Error::invalid(format!("{url}: the settings do not suffice")).caused_by(error);
+    let refused = |error| {
+        let message = "a setting is missing or not valid; check the environment variables of the store";
+        Error::invalid(format!("{url}: {message}")).caused_by(error)
+    };
     Ok((store.map_err(refused)?, prefix))
 }
 

@@ -97,7 +97,7 @@ impl Follower {
             return Ok(Follower::of(lineage));
         }
         let dir = dir.as_ref().display();
-        let message = format!("{dir} was not restored from {bucket}, or from another lineage there");
+        let message = format!("{dir} was not restored from the lineage that is in {bucket}");
         Err(Error::new(ErrorKind::Mismatch, format!("{message}; restore it into a new directory")))
     }
 
@@ -147,7 +147,7 @@ impl Follower {
         self.newest_commit = tail.head.last_commit;
         if commit > self.newest_commit {
             let (bucket, newest) = (&self.lineage.bucket, self.newest_commit);
-            let message = format!("{bucket} ends at commit {newest}, but this database at {commit}");
+            let message = format!("{bucket} ends at commit {newest}, but this database ends at {commit}");
             return Err(Error::new(ErrorKind::Mismatch, message));
         }
         if commit == self.newest_commit {
@@ -200,7 +200,7 @@ impl Follower {
     #[cold]
     fn too_old(&self, commit: u64) -> Error {
         let bucket = &self.lineage.bucket;
-        let message = format!("{bucket} no longer has commit {} by itself; restore again", commit + 1);
+        let message = format!("the log in {bucket} no longer has commit {}; restore again", commit + 1);
         Error::new(ErrorKind::TooOld, message)
     }
 
@@ -247,7 +247,8 @@ impl Follower {
                 Err(error) => return Err(error),
             }
         }
-        let faster = || Error::new(ErrorKind::Conflict, "the writer of the lineage was faster; try again");
+        let what = "the writer of the lineage shipped new commits during each attempt; stop it, or try again";
+        let faster = || Error::new(ErrorKind::Conflict, what);
         Err(refused.map_or_else(faster, |(_, error)| error))
     }
 }

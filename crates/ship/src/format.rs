@@ -123,7 +123,10 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
     let (database, lineage, writer, epoch, fork) = (word(), word(), word(), word(), word() as u32);
     let payload = &bytes[HEADER_BYTES..rest];
     if word() != payload.len() as u64 {
-        return damaged(format!("the payload has {} bytes, which the header does not say", payload.len()));
+        return damaged(format!(
+            "the payload has {} bytes, but the header states another length",
+            payload.len()
+        ));
     }
     let author = Author { database, lineage, writer, epoch, fork };
     Ok(Opened { author, payload, hash: expected })

@@ -61,7 +61,7 @@ impl Goal {
         let parsed = chrono::DateTime::parse_from_rfc3339(moment).ok();
         let time_ms = parsed.and_then(|moment| u64::try_from(moment.timestamp_millis()).ok());
         let refused =
-            || Error::invalid(format!("{moment:?} is no moment; write it as in 2026-11-25T10:00:00Z"));
+            || Error::invalid(format!("{moment:?} is not a time; write it as in 2026-11-25T10:00:00Z"));
         time_ms.map(Goal::Time).ok_or_else(refused)
     }
 

@@ -373,7 +373,7 @@ fn check_continues(lineage: &Lineage, tail: Option<&Segment>, candidate: &Candid
     match tail.head.last_change {
         0 => Ok(()),
         expected if checksum(last)?.is_none_or(|found| found == expected) => Ok(()),
-        _ => refuse(format!("commit {last} of this database is another one than the lineage's")),
+        _ => refuse(format!("commit {last} of this database differs from commit {last} of the lineage")),
     }
 }
 

@@ -198,7 +198,7 @@ impl Connection {
     /// Returns how to handle a statement about the database itself.
     fn asking(&self, sql: &str, others: &Others) -> Result<Asking> {
         if self.is_confined && lexer::tokens(sql).next().is_some_and(|token| token.is("VACUUM")) {
-            return Err(Error::refused("not authorized: VACUUM is about the whole database"));
+            return Err(Error::refused("not authorized: VACUUM rewrites the whole database"));
         }
         match asking(sql, &Known { connection: self, others }) {
             Ok(Asking::Check(name, _)) if self.is_confined => {

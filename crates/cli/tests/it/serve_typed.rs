@@ -110,7 +110,7 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
         assert!(said.contains(says), "{said}");
         both.say(&["export", "people", "--typed"], b"", 1);
     }
-    assert!(both.say(&import, b"id,age,mail\n", 1).contains("\"mail\" is none of table \"people\""));
+    assert!(both.say(&import, b"id,age,mail\n", 1).contains("no column \"mail\" in table \"people\""));
     assert!(both.say(&import, b"id,age\n1,2\n", 1).contains("column \"email\": is missing"));
     // In chunks, those before stay.
     let chunks = [&import[..], &unique, &["--chunk", "2"]].concat();

@@ -76,7 +76,7 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
         assert_eq!(load(&db, "people"), Vec::<DynamicRow>::new(), "{rows}");
     }
     let said = failure(csv("id,age,mail\n", &[]), 1);
-    assert!(said.contains("\"mail\" is none of table \"people\", which has id, age, email"), "{said}");
+    assert!(said.contains("\"mail\" in table \"people\", which has id, age, email"), "{said}");
     let said = failure(csv("id,age\n1,2\n", &[]), 1);
     assert!(said.contains("column \"email\": is missing"), "{said}");
     // In chunks, those before stay.

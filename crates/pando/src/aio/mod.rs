@@ -124,7 +124,7 @@ impl Database {
         &self.db
     }
 
-    /// Runs `work` with the blocking database on a thread of the pool: what is not here, for example
+    /// Runs `work` with the blocking database on a thread of the pool. Use it for what this type lacks, for example
     /// [`ensure_table`](crate::Database::ensure_table), a backup, or [`write`](crate::Database::write) with its
     /// guarantee to succeed against any number of conflicts.
     ///

@@ -52,8 +52,8 @@ impl Transaction {
         lock(&self.inner).take().ok_or_else(ended)
     }
 
-    /// Runs `work` with the blocking transaction on a thread of the pool: what is not here, for example cursors, or
-    /// many reads and writes at once.
+    /// Runs `work` with the blocking transaction on a thread of the pool. Use it for what this type lacks, for example
+    /// cursors, or for many reads and writes at once.
     ///
     /// ```
     /// # futures_executor::block_on(async {

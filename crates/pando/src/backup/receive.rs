@@ -67,8 +67,11 @@ impl Backups {
         let mut reader = Reader::begin(&mut source)?.ok_or_else(nothing)?;
         let header = *reader.header();
         if header.base != base.map(BackupInfo::as_base) {
-            let wanted = base.map_or("not a full one", |_| "or a full one, not the one that was asked for");
-            return Err(Error::invalid(format!("this is the difference to another backup, {wanted}")));
+            let what = base.map_or(
+                "the stream is an incremental backup, but a full one was requested",
+                |_| "the stream is a full backup, or builds on another backup than the requested one",
+            );
+            return Err(Error::invalid(what));
         }
         let totals = loop {
             if let Next::End(totals) = reader.next()? {

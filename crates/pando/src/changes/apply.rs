@@ -64,9 +64,9 @@ impl Database {
         self.apply_changes_of(Forks::One, input)
     }
 
-    /// Does what [`Database::apply_changes`] does with changes of several copies of one database, each of which was
-    /// restored where the one before it ended. The copies must follow each other in that way, as those of a lineage in
-    /// a bucket do: the call cannot detect changes of copies that diverged.
+    /// Does what [`Database::apply_changes`] does, and also accepts changes of several copies of one database. Each
+    /// copy must have been restored at the last of the previous copy's changes in `input`, as in a lineage in a bucket:
+    /// the call cannot detect changes of copies that diverged.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

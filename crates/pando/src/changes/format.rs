@@ -162,13 +162,14 @@ impl Begin {
         if reader.array() != Some(MAGIC) {
             return Err(Error::new(
                 ErrorKind::Foreign,
-                "these are no changes of Pando (they have no magic number)",
+                "the bytes are not changes of Pando (they have no magic number)",
             ));
         }
         let format = reader.u32();
         if format.is_some_and(|format| format != FORMAT) {
-            let message =
-                format!("the changes have another format than {FORMAT}, the only one that is known");
+            let message = format!(
+                "this version of Pando reads only format {FORMAT} of changes, and these have another"
+            );
             return Err(Error::new(ErrorKind::Foreign, message));
         }
         let mut read = || {

@@ -49,12 +49,12 @@ impl CommitHold {
     /// Commits a transaction past the gate. Returns the number of the commit.
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`]. `Invalid` if the transaction belongs to another database, whose gate this is
-    /// not; it is rolled back.
+    /// Those of [`Transaction::commit`]. `Invalid` if the transaction belongs to another database than this handle; the
+    /// transaction is rolled back.
     pub fn commit(&self, transaction: Transaction) -> Result<u64> {
         if !transaction.is_of(&self.shared) {
             return Err(base::Error::invalid(
-                "the transaction belongs to another database than the held gate",
+                "the transaction belongs to another database than this CommitHold; begin it in the same one",
             ));
         }
         transaction.commit_past_gate()

@@ -52,9 +52,9 @@ impl Database {
         (lineage.database.0, lineage.fork)
     }
 
-    /// Returns a number that no other database has that is open in this process: not a copy, whose
-    /// [identity](Database::identity) can be the same. Clones of a handle have the same number. After the last of them
-    /// is dropped, another database can get it.
+    /// Returns a number that distinguishes this database from all others that are open in this process, even from a
+    /// copy with the same [identity](Database::identity). Clones of a handle have the same number. After the last of
+    /// them is dropped, another database can get the number.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -299,8 +299,8 @@ impl Database {
 
     /// Makes the database a replica, or ends that. In a replica, only [`Database::apply_changes`] and
     /// [`Database::apply_changes_across_forks`] write; the commit of any other transaction that wrote something returns
-    /// `ReadOnly`. So the database cannot make a commit of its own, after which it could follow no more. This setting
-    /// is not stored: set it again after each opening, before the database is used.
+    /// `ReadOnly`. So the database cannot make a commit of its own, after which it could no longer follow the other
+    /// database. This setting is not stored: set it again after each opening, before the database is used.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

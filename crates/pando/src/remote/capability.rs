@@ -88,7 +88,7 @@ impl Capability {
         }
     }
 
-    /// Returns a sentence that says why a store does not have it, and what to do instead.
+    /// Returns a sentence that says why a store does not have the capability, and what to do instead.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {

@@ -103,9 +103,9 @@ impl<'a> RemoteCursor<'a> {
         &self.span
     }
 
-    /// Says how many records and bytes of values are wanted, before the first move: the first page has so many, up to
-    /// a limit. Without it, the first page has 64, and each page has twice as many as the one before it. A page is read
-    /// as a whole, and counts as read.
+    /// Sets the size of the first page, in records and in bytes of values, up to a limit. Call it before the first
+    /// move. Otherwise the first page has 64 records. Each further page has twice as many as the page before it. A page
+    /// is read as a whole, and counts as read.
     pub fn expect(&mut self, records: usize, bytes: usize) {
         let (records, bytes) = (records.clamp(1, MAX_PAGE.records), bytes.clamp(1, MAX_PAGE.bytes));
         self.first = Most { records, bytes };

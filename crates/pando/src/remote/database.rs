@@ -174,8 +174,8 @@ impl RemoteDatabase {
     /// write have other records: it may know what a transaction has read only for larger parts of a table.
     ///
     /// `work` can run several times, so its effects must be safe to repeat. It may return the snapshot. What it has
-    /// read is certain to fit a serial order of the commits once the snapshot was dropped, and if the connection was
-    /// not lost before.
+    /// read is certain to fit a serial order of the commits once the snapshot was dropped, unless the connection was
+    /// lost before that.
     ///
     /// ```no_run
     /// use pando::remote::RemoteDatabase;
@@ -304,7 +304,7 @@ impl RemoteDatabase {
         let admitted = self.read_again(|| Reads::new(&self.store, Mode::Snapshot).admit(table))?;
         let Some(oldest_ms) = admitted else {
             return Err(Error::invalid(format!(
-                "table {:?} has no TTL, so none of it expires",
+                "table {:?} has no TTL, so its entries do not expire",
                 table.name()
             )));
         };
@@ -347,13 +347,14 @@ impl RemoteDatabase {
     /// `Missing` for a commit of another database; otherwise as for [`RemoteDatabase::outcome`].
     pub fn resolve(&self, commit: &InDoubt) -> Result<bool> {
         if commit.database != self.id() {
-            let message = format!("the commit {commit} belongs to another database; ask that one");
+            let message =
+                format!("the commit {commit} belongs to another database; call resolve on that database");
             return Err(Error::new(ErrorKind::Missing, message));
         }
         self.outcome(commit.token)
     }
 
-    /// Closes the connections that no snapshot or transaction has used for so long. Later calls open others.
+    /// Closes the connections that no snapshot or transaction has used for `unused_for`. Later calls open new ones.
     pub fn close_idle(&self, unused_for: Duration) {
         self.store.close_idle(unused_for);
     }

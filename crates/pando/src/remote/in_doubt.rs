@@ -5,8 +5,8 @@ use base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// A commit of which it is not known whether it happened: its database, and the token that was sent with it. Find it
-/// with [`InDoubt::in_error`], and ask with [`RemoteDatabase::resolve`](crate::remote::RemoteDatabase::resolve).
+/// A commit with an unknown outcome: its database, and the token that was sent with it. [`InDoubt::in_error`] finds it
+/// in an error, and [`RemoteDatabase::resolve`](crate::remote::RemoteDatabase::resolve) finds out the outcome.
 ///
 /// Its text has 48 hexadecimal digits: the id of the database, and the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `Io` if the store cannot be reached; `TooOld` if the store may have forgotten the token.
     fn outcome(&self, token: Token) -> Result<bool>;
 
-    /// Closes the connections that no session has used for so long. Later calls open others.
+    /// Closes the connections that no session has used for `unused_for`. Later calls open new ones.
     fn close_idle(&self, unused_for: Duration);
 
     /// Closes the connections that no session uses. Later calls fail with `Closed`, except for [`Store::outcome`].

@@ -14,8 +14,8 @@ const TABLES: Most = Most { records: 1000, bytes: 1 << 20 };
 
 /// Reads that all see one state of a remote store. It is `Send`, but not `Sync`.
 ///
-/// The state is that of the first read. It holds one connection from then on, until it is dropped: keep it for a
-/// moment, as the store keeps old versions for it.
+/// The first read decides which state the snapshot sees. From then on, the snapshot holds one connection until it is
+/// dropped. Drop it soon, because the store keeps old versions for it.
 ///
 /// Every method that reads takes a round trip, except for a cursor, which reads pages of records. Each can fail with
 /// `Io` if the connection is lost, with `SnapshotTooOld` if the store has ended the transaction, and with `Conflict` if
@@ -34,8 +34,8 @@ impl RemoteSnapshot {
 
     shared_reads!();
 
-    /// Returns the values of the first of `keys`, in their order, in one round trip: of all, or of those up to the one
-    /// with which the values have `most_bytes`. It is at least one, and its value can be longer.
+    /// Returns the values of `keys`, in their order, in one round trip. If the values reach `most_bytes`, the list ends
+    /// with the value that reaches it, and can be shorter than `keys`; it has at least one value.
     pub fn multi_get_within<K: AsRef<[u8]>>(
         &self,
         table: &Table,

@@ -153,8 +153,8 @@ impl RemoteTransaction {
 
     shared_reads!();
 
-    /// Returns the values of the first of `keys`, in their order, in at most one round trip: of all, or of those up to
-    /// the one with which the values have `most_bytes`. It is at least one, and its value can be longer.
+    /// Returns the values of `keys`, in their order, in at most one round trip. If the values reach `most_bytes`, the
+    /// list ends with the value that reaches it, and can be shorter than `keys`; it has at least one value.
     pub fn multi_get_within<K: AsRef<[u8]>>(
         &self,
         table: &Table,

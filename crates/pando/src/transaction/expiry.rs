@@ -10,9 +10,9 @@ use store::ttl::Expiry;
 use store::{OwnedValueWriter, Table, ValueWriter};
 
 impl Transaction {
-    /// Sets `key` to `value`, whether or not the key exists. The entry expires once `ttl` has passed: it then exists
-    /// for no snapshot or transaction that begins. Another put of the key sets another TTL, and [`Transaction::put`]
-    /// none.
+    /// Sets `key` to `value`, whether or not the key exists. The entry expires once `ttl` has passed: snapshots and
+    /// transactions that begin after that do not see it. A later call replaces the TTL, and [`Transaction::put`]
+    /// removes it.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -178,7 +178,7 @@ impl SqliteSchema {
             (Some(before), None) if before.is_internal() => Changed::Internal,
             (Some(before), None) => Changed::Dropped(named(before)),
             (None, None) if matches!(changed, Some(Before::Forgotten)) => {
-                unknown(None, "a definition was dropped that is not known")
+                unknown(None, "a definition that is not known was dropped")
             }
             (None, None) => Changed::Internal,
         }

@@ -63,7 +63,7 @@ pub struct Imported {
 pub struct PartialImport {
     /// The number of rows that remain.
     pub rows: u64,
-    /// The line of the last of them.
+    /// The line of the last row that remains.
     pub line: u64,
 }
 

@@ -244,5 +244,5 @@ impl<R: Read> Read for Metered<R> {
 
 fn unknown(table: &DynamicTable, name: &str) -> String {
     let known: Vec<_> = table.schema().columns().map(Column::name).collect();
-    format!("column {name:?} is none of table {:?}, which has {}", table.name(), known.join(", "))
+    format!("there is no column {name:?} in table {:?}, which has {}", table.name(), known.join(", "))
 }

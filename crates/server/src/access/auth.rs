@@ -333,7 +333,7 @@ fn too_fast(wait: Duration) -> Problem {
 #[cold]
 fn too_many(most: u32) -> Problem {
     let detail = format!(
-        "the token already has {most} requests in progress, as many as it allows; nothing was done; try \
+        "the token already has {most} requests in progress, which is its limit; nothing was done; try \
          again when one of them has ended"
     );
     let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "concurrency-limit", detail);

@@ -170,7 +170,7 @@ impl Room {
     pub fn decoder_permit(&self) -> Answer<OwnedSemaphorePermit> {
         let busy = |_| {
             Problem::busy(
-                "too many encoded imports arrive at a time; try again, or send it without an encoding",
+                "too many compressed imports are in progress; try again, or send the import uncompressed",
             )
         };
         Arc::clone(&self.decoders).try_acquire_owned().map_err(busy)

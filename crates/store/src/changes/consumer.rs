@@ -67,12 +67,12 @@ impl Store {
 
     fn feed_of(self: &Arc<Self>, name: &str, known: &Known) -> Result<Feed> {
         if known.hold.is_revoked() {
-            let oldest =
-                self.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" of commit {oldest}"));
+            let oldest = self
+                .oldest_feed()
+                .map_or_else(|_| String::new(), |oldest| format!(" of commit {oldest} or later"));
             let message = format!(
-                "consumer {name:?} has lost its place after commit {}: what it still had to read is no \
-                 longer kept; drop it, and begin again with a copy of the database{oldest} or later, after \
-                 which changes are kept",
+                "consumer {name:?} has lost its place after commit {}: the changes that it had to read are \
+                 no longer kept; drop it, and begin again with a copy of the database{oldest}",
                 known.hold.held().last.0
             );
             return Err(Error::new(ErrorKind::TooOld, message));

@@ -127,8 +127,8 @@ impl Store {
         let after = after.map_or(0, |after| after.0);
         let place = place.ok_or_else(|| {
             let message = format!(
-                "the changes after commit {after} are no longer kept; the oldest commit after which they are \
-                 is {}",
+                "the changes after commit {after} are no longer kept; begin with a copy of the database of \
+                 commit {} or later",
                 oldest.0
             );
             Error::new(ErrorKind::TooOld, message)

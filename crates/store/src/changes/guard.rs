@@ -32,11 +32,13 @@ impl Guard {
     #[cold]
     fn too_old(&self) -> Error {
         let (most, last) = (self.store.max_changes_bytes, self.hold.held().last.0);
-        let oldest = self.store.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" {oldest}"));
+        let oldest = self
+            .store
+            .oldest_feed()
+            .map_or_else(|_| String::new(), |oldest| format!(" of commit {oldest} or later"));
         let message = format!(
             "the changes after commit {last} are no longer kept: more than {most} bytes waited for this \
-             reader; begin again at commit{oldest}, the oldest after which they are, with a copy of the \
-             database"
+             reader; begin again with a copy of the database{oldest}"
         );
         Error::new(ErrorKind::TooOld, message)
     }

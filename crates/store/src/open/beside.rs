@@ -184,8 +184,8 @@ fn find_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<(Arc<dyn File>
 
 #[cold]
 fn no_seat(error: Error) -> Error {
-    let what = "another process has the database open for writing, and to read beside it needs the right \
-                to create files in the directory";
+    let what = "another process has the database open for writing; reading beside it needs permission to \
+                create files in the directory";
     Error::new(ErrorKind::Locked, what).caused_by(error)
 }
 

@@ -20,7 +20,7 @@ impl<E: Engine> Door<E> {
 }
 
 fn absent() -> Problem {
-    let detail = "this server was built without SQL, which Hrana speaks; build `pando` with its feature \
+    let detail = "this server was built without SQL, which Hrana needs; build `pando` with its feature \
                   `sql`, which is on by default (leave out `--no-default-features`)";
     Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail)
 }

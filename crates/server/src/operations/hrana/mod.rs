@@ -25,8 +25,8 @@ const ABSENT: (u16, &str) = (501, "The server was built without SQL");
 
 /// The entries of these handlers. A token that may only read can run statements that only read.
 pub const OPERATIONS: &[Operation] = &[
-    probe("/v1/databases/{database}/hrana/v2", "Check that Hrana 2 is spoken"),
-    probe("/v1/databases/{database}/hrana/v3", "Check that Hrana 3 is spoken in JSON"),
+    probe("/v1/databases/{database}/hrana/v2", "Check that the server supports Hrana 2"),
+    probe("/v1/databases/{database}/hrana/v3", "Check that the server supports Hrana 3 in JSON"),
     pipeline("/v1/databases/{database}/hrana/v2/pipeline", "Run requests of Hrana 2 on a stream"),
     pipeline("/v1/databases/{database}/hrana/v3/pipeline", "Run requests of Hrana 3 on a stream"),
     statements(on_both!(

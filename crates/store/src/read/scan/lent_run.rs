@@ -47,9 +47,9 @@ impl LentRun {
         self.run.extend()
     }
 
-    /// Goes to the first record at or after `key`, and does what [`LentRun::extend`] does. Returns whether the page
-    /// shows which one that is: one of these records, or the one that the cursor was on before; where reads are not
-    /// recorded and no newer records overlap the page, any of the page. If not, it stays. O(log records).
+    /// Goes to the first record at or after `key`, and does what [`LentRun::extend`] does. Returns whether it could:
+    /// the record must be one of these records or the one that the cursor was on before, or, if reads are not recorded
+    /// and no newer records overlap the page, any record of the page. Otherwise nothing moves. O(log records).
     #[inline]
     pub fn seek(&mut self, key: &[u8]) -> bool {
         self.run.seek(key)
@@ -64,9 +64,9 @@ impl LentRun {
 }
 
 impl Cursor<'_> {
-    /// Moves over the records after the current one that [`Cursor::run_on`] would show, `most` at most, and lends them
-    /// in place. In a transaction all of them count as read. `None`, and the cursor stays: there are none, some value
-    /// lies elsewhere, or too many pages are lent.
+    /// Moves over at most `most` of the records after the current one that [`Cursor::run_on`] would show, and lends
+    /// them in place. In a transaction all of them count as read. Returns `None`, without moving the cursor, if there
+    /// are no such records, if a value is stored outside of the page, or if too many pages are lent.
     ///
     /// # Errors
     /// `SnapshotTooOld`; the cursor stays then.
