@@ -57,7 +57,7 @@ pub struct Config {
     pub redis: Option<Redis>,
     /// The databases that the server follows as a replica. With `None`, it is a primary.
     pub source: Option<Arc<dyn Source>>,
-    /// What reads the configuration again at SIGHUP. With `None`, only the certificate is read again.
+    /// The function that reads the configuration again at SIGHUP. With `None`, only the certificate is read again.
     pub reload: Option<Reload>,
     /// Limits on clients.
     pub limits: Limits,
@@ -72,9 +72,9 @@ pub struct Setting {
     pub name: String,
     /// The value of the option as text.
     pub value: String,
-    /// What set it: a default, a file, a variable or the command line.
+    /// The origin of the value: a default, a file, a variable or the command line.
     pub origin: String,
-    /// What it does.
+    /// The description of the option.
     pub help: String,
 }
 
@@ -186,8 +186,8 @@ impl Config {
 pub struct TrustedProxies {
     /// Addresses (`10.0.0.1`), networks (`10.0.0.0/8`), or `unix` for all that connects to the unix socket.
     pub addresses: Vec<String>,
-    /// Whether they append to the header `Forwarded` (RFC 7239) instead of `X-Forwarded-For`. The other one is not
-    /// read.
+    /// Whether the proxies append to the header `Forwarded` (RFC 7239) instead of `X-Forwarded-For`. The server does
+    /// not read the other header.
     pub write_forwarded: bool,
 }
 
@@ -215,7 +215,7 @@ pub struct BackupPlan {
     pub to: PathBuf,
     /// The time from the begin of one backup to the begin of the next.
     pub every: Duration,
-    /// Which backups are kept. Those on which a kept one builds are kept as well.
+    /// The backups that are kept. Backups on which a kept backup builds are kept as well.
     pub keep: Retention,
     /// The number of bytes that a backup writes in a second at most. `None`: no limit.
     pub rate_bytes: Option<u64>,
@@ -268,8 +268,7 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// The duration from which a request counts as slow. `/debug/slow` shows the slowest.
     pub slow: Duration,
-    /// The time between the moment at which `/readyz` says that the server ends and the moment at which it accepts no
-    /// further connection.
+    /// The time for which a server that is shutting down still accepts connections, while `/readyz` returns 503.
     pub drain_delay: Duration,
     /// The time that a shutdown waits for requests in progress.
     pub drain: Duration,

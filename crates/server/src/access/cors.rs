@@ -49,8 +49,8 @@ impl Cors {
             let value = HeaderValue::from_str(origin).ok().filter(|_| is_origin && is_lower);
             value.ok_or_else(|| {
                 Error::invalid(format!(
-                    "{origin:?} is not an origin: write a scheme, a host and optionally a port in lower case, \
-                     as in https://app.example or http://localhost:3000"
+                    "{origin:?} is not an origin: write a scheme, a host and optionally a port in lower \
+                     case, as in https://app.example or http://localhost:3000"
                 ))
             })
         };
