@@ -53,11 +53,11 @@ pub struct TableReport {
 pub struct Report {
     /// The checkpoint from whose superblock trees were walked; `None`: no superblock could be read.
     pub checkpoint: Option<u64>,
-    /// The commit as of which the certain records are the database; `None`: no record is certain.
+    /// The commit whose state the certain records show; `None`: no record is certain.
     pub commit: Option<u64>,
     /// The number of commits taken from the log.
     pub log_commits: u64,
-    /// The reason why the log was not read further, unless it ends.
+    /// The reason why the log was not read to its end; `None`: it was.
     pub log_stopped: Option<String>,
     /// Whether there may have been later states than that of [`Report::commit`].
     pub is_outdated: bool,

@@ -232,8 +232,8 @@ impl Pressure {
     }
 
     /// Returns how long a checkpoint may pause after a piece of work, in thousandths of the time that the piece took.
-    /// At half the debt at which writers are slowed it uses a quarter of a processor; from there on more and more, if
-    /// writers are faster than it is, and all of one before any writer is slowed.
+    /// At half of the debt at which writers are slowed, the checkpoint uses a quarter of a processor. If writers are
+    /// faster than the checkpoint, it uses more as the debt grows, and a whole processor before any writer is slowed.
     pub fn pause_permille(&self) -> u64 {
         let debt = self.debt_permille().into_iter().max().unwrap_or(0);
         let left = FREE_PERMILLE.saturating_sub(debt);
