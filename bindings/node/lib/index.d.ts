@@ -59,7 +59,7 @@ export interface Range {
 export interface RangeOptions extends Range {
   /** Whether the largest key comes first. Default: false. */
   reverse?: boolean
-  /** At most so many records. */
+  /** The greatest number of records. */
   limit?: number
 }
 

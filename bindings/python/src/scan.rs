@@ -106,7 +106,7 @@ pub struct Asked {
     pub span: Span,
     /// Whether the last key comes first.
     pub reverse: bool,
-    /// At most so many records.
+    /// The greatest number of records.
     pub limit: u64,
     /// What is yielded.
     pub what: What,

@@ -14,14 +14,15 @@ use std::io::{self, Write};
 pub struct AdviseArgs {
     #[command(flatten)]
     database: Existing,
-    /// Look-ups of each table, absolute or in proportion to the other two; a directory keeps no counts, so give at
-    /// least one of the three [default: on a server, what it has counted]
+    /// Assume N look-ups in each table, absolute or in proportion to --scanned and --writes. A directory keeps no
+    /// counts, so give at least one of the three. A server uses what it has counted if you give none of them [default:
+    /// 0 if you give another of the three]
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
-    /// Records that cursors pass in each table [default: as for --reads]
+    /// Assume that cursors pass N records in each table [default: as for --reads]
     #[arg(long, value_name = "N")]
     scanned: Option<u64>,
-    /// Puts and deletes in each table [default: as for --reads]
+    /// Assume N puts and deletes in each table [default: as for --reads]
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
     #[command(flatten)]

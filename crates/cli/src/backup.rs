@@ -32,7 +32,7 @@ pub struct BackupArgs {
     /// Copy only what changed since the backup in FILE
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
-    /// Read the backup back before its file gets its name, and compare every checksum; for a folder
+    /// Read the backup back before its file gets its name, and compare every checksum; only if TARGET is a folder
     #[arg(long)]
     verify: bool,
     /// Afterwards remove old backups of the folder: keep those younger than TIME, as in 7d, or the newest N, and those
@@ -92,7 +92,8 @@ pub fn run(args: &BackupArgs) -> Outcome {
     }
     let db = args.database.open().map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::Locked => Failure::Engine(error.within(
-            "another program has the database open; to back it up, call Database::backup in that program",
+            "another process has the database open for writing; back it up through its server (`pando backup \
+             http://HOST:PORT/DATABASE`), or call Database::backup in that program",
         )),
         other => other,
     })?;

@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 pub struct SalvageArgs {
     /// The directory of the damaged database; the command changes nothing in it
     dir: PathBuf,
-    /// Where to write the records that are certain; must not exist. Uncertain records go to OUT.uncertain
+    /// Where to write the records that the database certainly held; must not exist. Records that may be outdated or
+    /// deleted go to OUT.uncertain
     out: PathBuf,
     /// The format of the result
     #[arg(long, value_enum, default_value_t = Target::Database)]

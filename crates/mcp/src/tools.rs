@@ -37,7 +37,7 @@ const PARAMS: Argument = Argument(
     "A value for each `?`: null, numbers, texts, or {\"hex\": \"c0ffee\"}",
 );
 const VALUE_LIMIT: Argument =
-    Argument("value_limit", "integer", false, "Show at most so many bytes of each value (default 4096)");
+    Argument("value_limit", "integer", false, "Show at most this many bytes of each value (default 4096)");
 
 /// All tools; those that write are offered only where that is allowed.
 pub const ENTRIES: &[Entry] = &[
@@ -82,7 +82,7 @@ pub const ENTRIES: &[Entry] = &[
             Argument("last", "string", false, "The last key (inclusive), instead of `end`"),
             Argument("last_hex", "string", false, "The last key, as hexadecimal digits"),
             Argument("reverse", "boolean", false, "Descending order"),
-            Argument("limit", "integer", false, "At most so many records (default 100, at most 10000)"),
+            Argument("limit", "integer", false, "At most this many records (default 100, at most 10000)"),
             VALUE_LIMIT,
         ],
         run: records::scan,
@@ -95,7 +95,7 @@ pub const ENTRIES: &[Entry] = &[
         arguments: &[
             SQL,
             PARAMS,
-            Argument("limit", "integer", false, "At most so many rows (default 100, at most 10000)"),
+            Argument("limit", "integer", false, "At most this many rows (default 100, at most 10000)"),
         ],
         run: statements::query,
     },
@@ -157,7 +157,7 @@ pub const ENTRIES: &[Entry] = &[
         arguments: &[
             SQL,
             PARAMS,
-            Argument("limit", "integer", false, "Show at most so many rows (default 100, at most 10000)"),
+            Argument("limit", "integer", false, "Show at most this many rows (default 100, at most 10000)"),
         ],
         run: statements::execute,
     },

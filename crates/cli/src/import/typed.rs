@@ -25,7 +25,8 @@ use ureq::http::header::EXPECT;
 
 #[derive(Args, Debug)]
 pub struct TypedArgs {
-    /// Import into a typed table: columns by name, values of their types. A failure imports no rows at all
+    /// Import into a typed table: match columns by name, and read each value as its column's type. A failure imports no
+    /// rows, unless --chunk is given
     #[arg(long)]
     typed: bool,
     /// Create the typed table with these columns, as in 'id int key, name text, age int null, town text default Ulm'.

@@ -137,7 +137,8 @@ pub fn parameter(name: &str) -> Value {
         ),
         "last-event-id" => header(
             "last-event-id",
-            "Continue after this commit, as a client of server-sent events says by itself; replaces `after`",
+            "Continue after this commit; clients of server-sent events send this header by themselves; \
+             replaces `after`",
             json!({ "type": "string", "pattern": "^[0-9]+$" }),
         ),
         "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
@@ -172,7 +173,7 @@ fn of_bytes(name: &str) -> Value {
             header("Return a part only if the value still has this tag", json!({ "type": "string" }))
         }
         _ => header(
-            "How the body is compressed; the limit of an import applies to what it becomes",
+            "How the body is compressed; the limit of an import applies to the decoded body",
             json!({ "type": "string", "enum": ["gzip", "zstd", "identity"] }),
         ),
     }
@@ -187,7 +188,7 @@ fn of_the_dashboard(name: &str) -> Value {
     match name {
         "point" => {
             let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
-            query("after", "Only the points after the one of this number", number)
+            query("after", "Only the points after the point with this number", number)
         }
         _ => query(
             "keep_ttl",
