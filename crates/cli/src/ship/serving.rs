@@ -53,8 +53,8 @@ pub struct ServeShipArgs {
     /// Respond to writes when they are durable here (async), or when they are also in the bucket (sync)
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Async, env = "PANDO_SHIP_MODE")]
     ship_mode: Mode,
-    /// What to do if the directory is empty, and another server ships to the bucket and has not shut down in order. (If
-    /// no other server does, an empty directory is restored from the bucket)
+    /// What to do if the directory is empty, and the server that last shipped to the bucket has not shut down in order,
+    /// so that it may be alive. (If it has, an empty directory is restored from the bucket)
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = Held::Replica, env = "PANDO_SHIP_HELD")]
     ship_held: Held,
     #[command(flatten)]
@@ -114,8 +114,8 @@ impl ServeShipArgs {
                 return Ok(Some((url, Role::Replica)));
             }
             let message = format!(
-                "another server ships to {url}, and has not shut down in order; start with --ship-held \
-                 replica to follow it, or with --ship-held take-over to replace and fence it"
+                "the server that last shipped to {url} has not shut down in order, and may be alive; start \
+                 with --ship-held replica to follow it, or with --ship-held take-over to replace and fence it"
             );
             return Err(Error::new(ErrorKind::Mismatch, message).into());
         }

@@ -515,7 +515,7 @@ fn a_server_that_ships_is_restored_and_takes_over_what_was_released() {
     assert_eq!(second.ask("PUT", "/v0/entity?id=b", b"2").status, 503);
     let none = at("none").to_str().unwrap().to_owned();
     let refuse = ["serve", &none, "--ship", &bucket, "--ship-held", "refuse", "--listen", "127.0.0.1:0"];
-    assert!(failure(pando(refuse), 2).contains("has not ended in order"));
+    assert!(failure(pando(refuse), 2).contains("has not shut down in order"));
     assert_eq!(first.ask("PUT", "/v0/entity?id=c", b"3").status, 201);
     assert!(first.terminate().success());
     drop(second);
