@@ -140,7 +140,7 @@ impl<'a> Cursor<'a> {
         let recorder = reads.map(|reads| ReadRecorder::new(reads, store, table));
         let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
-        let spilled = spills.into_iter().flat_map(|spills| spills.deltas(table));
+        let spilled = spills.into_iter().flat_map(|spills| spills.deltas_from(table, span.start()));
         let written = if own.is_empty() { Written::Nothing } else { Written::InMemory(writes) };
         let in_memory = own.len();
         own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));

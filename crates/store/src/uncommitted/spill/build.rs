@@ -1,7 +1,7 @@
 //! Building deltas: from a write set, from loaded records, or from other deltas.
 
 use super::extents::{Extents, Room};
-use super::{Reads, Spilled};
+use super::{Reach, Reads, Spilled};
 use crate::state::store::Store;
 use crate::uncommitted::write_set::WriteSet;
 use base::slots::Reader;
@@ -31,13 +31,13 @@ impl Draft {
         Draft { pages: Extents::new(store), values: Extents::new(store), birth }
     }
 
-    /// Builds the delta of `ranges` and of the records that `fill` adds.
+    /// Builds the delta of `ranges` and of the records that `fill` adds. Also returns where they end.
     fn build(
         &mut self,
         store: &Store,
         ranges: Ranges,
         fill: &mut dyn FnMut(&mut DraftBuilder<'_>) -> Result<()>,
-    ) -> Result<Delta> {
+    ) -> Result<(Delta, Reach)> {
         let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values });
         let ranges_run = match ranges.is_empty() {
             true => Run::EMPTY,
@@ -46,7 +46,11 @@ impl Draft {
         let buffer_bytes = store.memory.shares.spill_buffer_bytes();
         let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
         fill(&mut builder)?;
-        builder.finish(Arc::new(ranges), ranges_run)
+        let reach = match builder.records().last_key() {
+            Some(last) if ranges.is_empty() => Reach::To(last.to_vec()),
+            _ => Reach::Unknown,
+        };
+        Ok((builder.finish(Arc::new(ranges), ranges_run)?, reach))
     }
 }
 
@@ -59,7 +63,7 @@ pub(super) fn write(
 ) -> Result<Spilled> {
     let mut draft = Draft::new(store, birth);
     let ranges = Ranges::union(writes.ranges(table))?;
-    let delta = draft.build(store, ranges, &mut |builder| {
+    let (delta, reach) = draft.build(store, ranges, &mut |builder| {
         writes.records(table).try_for_each(|(key, own)| match own {
             // It stays in memory: it is only a reference.
             Value::Large(..) => Ok(()),
@@ -68,7 +72,8 @@ pub(super) fn write(
     })?;
     let reads = if writes.is_mostly_read(table) { Reads::Records } else { Reads::Nothing };
     let Draft { pages, values, .. } = draft;
-    Ok(Spilled { delta, reads, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+    let values = vec![Arc::new(values)];
+    Ok(Spilled { delta, reach, reads, level: 0, pages, values, garbage: Vec::new() })
 }
 
 /// A function that adds a record after all others.
@@ -78,12 +83,12 @@ type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
     let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
     let mut draft = Draft::new(store, birth);
-    let delta = draft.build(store, Ranges::default(), &mut |builder| {
+    let (delta, reach) = draft.build(store, Ranges::default(), &mut |builder| {
         fill(&mut |key, value| builder.add(key, Value::Inline(value)))
     })?;
     let Draft { pages, values, .. } = draft;
     let (reads, values) = (Reads::Nothing, vec![Arc::new(values)]);
-    Ok(Spilled { delta, reads, level: 0, pages, values, garbage: Vec::new() })
+    Ok(Spilled { delta, reach, reads, level: 0, pages, values, garbage: Vec::new() })
 }
 
 /// Merges `list`, newest first, into one delta.
@@ -92,7 +97,7 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
     let mut draft = Draft::new(store, birth);
     let ranges = Ranges::union(list.iter().flat_map(|spilled| spilled.delta.ranges.iter()))?;
     let mut garbage: Vec<Extent> = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
-    let delta = draft.build(store, ranges, &mut |builder| {
+    let (delta, reach) = draft.build(store, ranges, &mut |builder| {
         let mut merge = Merge::open(list.iter().map(|spilled| &spilled.delta), &store.pool, reader)?;
         let mut drop_value = |value: Value<'_>| {
             if let Value::Large(large) = value {
@@ -114,5 +119,5 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
         false if delta.ranges.is_empty() => Reads::Records,
         false => Reads::Everything,
     };
-    Ok(Spilled { delta, reads, level, pages: draft.pages, values, garbage })
+    Ok(Spilled { delta, reach, reads, level, pages: draft.pages, values, garbage })
 }

@@ -51,6 +51,8 @@ const MOST_ATTACHED: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Spilled {
     pub delta: Delta,
+    /// The end of the writes of this delta and of the table's older ones.
+    reach: Reach,
     /// What of the delta was read before it was written.
     pub reads: Reads,
     /// The size class of the delta: the number of merges that led to it.
@@ -60,6 +62,34 @@ pub(crate) struct Spilled {
     values: Vec<Arc<Extents>>,
     /// The large values among these that merges have dropped.
     garbage: Vec<Extent>,
+}
+
+/// The end of the writes of some deltas.
+#[derive(Clone, Debug)]
+enum Reach {
+    /// The greatest key. There are no range deletes.
+    To(Vec<u8>),
+    /// Unknown: a range delete may cover greater keys.
+    Unknown,
+}
+
+impl Spilled {
+    /// Notes that it is newer than `older`, the newest delta of its table so far, if there is any.
+    fn over(mut self, older: Option<&Arc<Spilled>>) -> Arc<Spilled> {
+        if let Some(older) = older {
+            self.reach = match (self.reach, &older.reach) {
+                (Reach::To(own), Reach::To(last)) => Reach::To(own.max(last.clone())),
+                _ => Reach::Unknown,
+            };
+        }
+        Arc::new(self)
+    }
+
+    /// Returns whether `key` and all greater keys are after the writes of this delta and of the table's older ones.
+    #[inline]
+    fn is_before(&self, key: &[u8]) -> bool {
+        matches!(&self.reach, Reach::To(last) if key > &last[..])
+    }
 }
 
 /// What of a delta counts as read.
@@ -116,6 +146,14 @@ impl Spills {
         self.lists.get(&table).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the deltas of `table`, newest first, or none if they have neither `key` nor any greater key. So a
+    /// transaction that inserts in ascending order does not look into what it has spilled.
+    #[inline]
+    pub fn deltas_from(&self, table: TableId, key: &[u8]) -> &[Arc<Spilled>] {
+        let deltas = self.deltas(table);
+        if deltas.first().is_some_and(|newest| newest.is_before(key)) { &[] } else { deltas }
+    }
+
     /// Returns whether it has nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
@@ -141,7 +179,7 @@ impl Spills {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<PinnedRecord>>> {
-        let deltas = self.deltas(table);
+        let deltas = self.deltas_from(table, key);
         if deltas.is_empty() {
             return Ok(None);
         }
@@ -183,7 +221,7 @@ impl Spills {
             return Ok(());
         }
         for (table, spilled) in spilled {
-            self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
+            self.insert(table, spilled);
             self.merge_level(store, reader, table)?;
         }
         store.tallies.spills.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
@@ -252,9 +290,14 @@ impl Spills {
             }
         }
         self.freeze(writes, reads, &replaced);
-        self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
+        self.insert(table, spilled);
         let store = Arc::clone(&self.store);
         self.merge_level(&store, reader, table)
+    }
+
+    fn insert(&mut self, table: TableId, spilled: Spilled) {
+        let list = self.lists.entry(table).or_default();
+        list.insert(0, spilled.over(list.first()));
     }
 
     /// Runs step 2 for one table.
@@ -278,7 +321,8 @@ impl Spills {
     ) -> Result<()> {
         let list = self.lists.get_mut(&table).expect("a table with deltas");
         let merged = merge(store, reader, &list[..count])?;
-        list.splice(..count, [Arc::new(merged)]);
+        let merged = merged.over(list.get(count));
+        list.splice(..count, [merged]);
         Ok(())
     }
 

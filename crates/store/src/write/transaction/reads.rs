@@ -227,7 +227,7 @@ impl Transaction {
         }
         if let Some(spills) = &self.spills {
             let (pool, mut guard) = (&self.store().pool, self.snapshot.reader().enter());
-            for spilled in spills.deltas(id) {
+            for spilled in spills.deltas_from(id, prefix) {
                 if !spilled.delta.records.lacks_prefix(pool, &mut guard, prefix)? {
                     return Ok(false);
                 }
