@@ -12,7 +12,6 @@
 //! 3. If both fail although there are enough free bytes, the [front gap](crate::slots) joins the gap. If that is not
 //!    enough, the cells are moved together (`compact`) and the free bytes become one gap. This is an allocator failure
 //!    and is counted as such. It needs removals or growing values: inserts alone free nothing.
-//!    counted as such. It needs removals or growing values: inserts alone free nothing.
 
 use crate::header::{SLOT_BYTES, field};
 use crate::{EditCounters, NoRoom, Page, PageMut};

@@ -6,6 +6,8 @@
 //!   pages of a tree of ascending integers would have none, and their heads would all be equal.)
 //! * A key that does not share the prefix shortens it to what they share: every cell grows by the difference. That
 //!   happens at most once per prefix byte, mostly while the page is nearly empty.
+//! * Who fills pages in ascending order gives each the prefix that the keys of the last one shared
+//!   ([`PageMut::insert_first`]), so that it seldom has to be shortened.
 //! * A split lengthens it again ([`split`](crate::split)).
 
 use crate::copy::copy_short;
@@ -140,6 +142,24 @@ impl<'a> PageMut<'a> {
         self.put(at, &[], encoded.cell(suffix), counters)
     }
 
+    /// Inserts the first entry of an empty leaf. The first `prefix_len` bytes of its key become the prefix, or the whole
+    /// key if it is shorter. Use it if the keys that follow are likely to share as many: [`PageMut::insert`] takes the
+    /// whole key, and rewrites the entries when one does not share it. Panics as that does.
+    pub fn insert_first(
+        &mut self,
+        key: &[u8],
+        value: Value<'_>,
+        prefix_len: usize,
+        counters: &mut EditCounters,
+    ) -> Result<(), NoRoom> {
+        debug_assert!(self.as_page().kind() == Kind::Leaf && self.as_page().count() == 0);
+        self.check_key(key);
+        let encoded = Encoded::new(value, self.bytes.len());
+        let (prefix, suffix) = key.split_at(prefix_len.min(key.len()));
+        self.begin_prefix(prefix, counters);
+        self.put(0, &[], encoded.cell(suffix), counters)
+    }
+
     /// Inserts into an inner page at 1 or later, or at 0 if the page is empty. The key at 0 is not stored: entry 0 has
     /// no key. Panics if the key is longer than `base::limits` allows in this page.
     pub fn insert_child(
@@ -169,8 +189,8 @@ impl<'a> PageMut<'a> {
         keyless: Cell<'_>,
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
+        self.check_key(key);
         let page = self.as_page();
-        assert!(key.len() <= max_key_bytes(self.bytes.len()), "a key of {} bytes fits no page", key.len());
         if page.count() <= page.kind().first_keyed() {
             self.begin_prefix(key, counters);
             return Ok(());
@@ -181,12 +201,17 @@ impl<'a> PageMut<'a> {
         self.shorten_prefix(key, keyless, counters)
     }
 
-    /// Makes `key` the first key of the page, and its prefix.
-    fn begin_prefix(&mut self, key: &[u8], counters: &mut EditCounters) {
+    #[inline]
+    fn check_key(&self, key: &[u8]) {
+        assert!(key.len() <= max_key_bytes(self.bytes.len()), "a key of {} bytes fits no page", key.len());
+    }
+
+    /// Sets the prefix of a page that has no key yet.
+    fn begin_prefix(&mut self, prefix: &[u8], counters: &mut EditCounters) {
         let page = self.as_page();
         let first_child = (page.count() > 0).then(|| page.child(0).encode());
         self.reset();
-        self.set_prefix(key);
+        self.set_prefix(prefix);
         if let Some(front) = &first_child {
             let cell = Cell { front, suffix: &[], back: &[] };
             self.put(0, &[], cell, counters).expect("an empty page has room for a child");
@@ -204,7 +229,11 @@ impl<'a> PageMut<'a> {
         let shared = common_len(page.prefix(), key);
         let new_bytes =
             SLOT_BYTES + cell_bytes(keyless.front.len() + key.len() - shared + keyless.back.len());
-        if laid_out_bytes(shared, &[page.into()]) + new_bytes > self.bytes.len() {
+        // An upper bound first, because measuring visits each entry.
+        let growth_bytes = page.count() * cell_bytes(page.prefix().len() - shared);
+        if page.used_bytes() + growth_bytes + new_bytes > self.bytes.len()
+            && laid_out_bytes(shared, &[page.into()]) + new_bytes > self.bytes.len()
+        {
             return Err(NoRoom);
         }
         let image = self.bytes.to_vec();

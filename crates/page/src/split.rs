@@ -93,6 +93,14 @@ fn common_prefix(pieces: &[Piece<'_>]) -> Vec<u8> {
 }
 
 impl Page<'_> {
+    /// Returns how many first bytes all keys of a leaf share; 0 if it is empty. They can be more than the prefix has.
+    pub fn shared_len(self) -> usize {
+        match self.count().checked_sub(1) {
+            Some(last) => self.prefix().len() + common_len(self.suffix(0), self.suffix(last)),
+            None => 0,
+        }
+    }
+
     /// Returns where to split when an entry is to be inserted at `insert_at`: so that both halves hold about as many
     /// bytes. If the entry comes after all others, it returns the count, so that ascending inserts leave full pages.
     pub fn split_position(self, insert_at: usize) -> usize {

@@ -67,6 +67,8 @@ pub struct Builder<'a, A> {
     levels: Vec<Level>,
     /// The key of the last record.
     last: Vec<u8>,
+    /// How many first bytes the keys of the last full leaf shared: the prefix with which the next one begins.
+    shared_len: usize,
     run: Run,
     /// The hashes of the records added, less those of the leaves written.
     sum: u64,
@@ -133,6 +135,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             compressing: None,
             levels: Vec::new(),
             last: Vec::new(),
+            shared_len: 0,
             run: Run::EMPTY,
             sum: 0,
             counters: EditCounters::default(),
@@ -228,10 +231,13 @@ impl<'a, A: Allocate> Builder<'a, A> {
             separator.clear();
             let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
             separator.extend_from_slice(if self.is_filter { key } else { &key[..=common] });
+            self.shared_len = Page::trusted(&self.levels[0].tail).shared_len();
             let begun = self.begin_page(0, &separator);
             self.scratch = separator;
             begun?;
-            assert!(self.append_to_tail(key, value), "an empty leaf has room for a record");
+            let mut tail = PageMut::edit(&mut self.levels[0].tail);
+            let put = tail.insert_first(key, value, self.shared_len, &mut self.counters);
+            assert!(put.is_ok(), "an empty leaf has room for a record");
         }
         self.sum = self.sum.wrapping_add(record_hash(key, value));
         self.run.records += 1;
