@@ -56,7 +56,7 @@ const MAX_BUFFER_BYTES: usize = 1 << 20;
 /// # Ok::<(), base::Error>(())
 /// ```
 pub struct Builder<'a, A> {
-    pool: &'a Pool,
+    pub(crate) pool: &'a Pool,
     space: A,
     birth: CheckpointNo,
     table: Option<TableId>,
@@ -64,12 +64,14 @@ pub struct Builder<'a, A> {
     buffer_pages: usize,
     /// Compresses leaves, and decides where to close them. `None`: leaves are filled, and written uncompressed.
     compressing: Option<Box<Compressing>>,
-    levels: Vec<Level>,
+    pub(crate) levels: Vec<Level>,
+    /// The key of the first record; `None` if there is none yet, and if this continues a run.
+    first: Option<Vec<u8>>,
     /// The key of the last record.
     last: Vec<u8>,
     /// How many first bytes the keys of the last full leaf shared: the prefix with which the next one begins.
     shared_len: usize,
-    run: Run,
+    pub(crate) run: Run,
     /// The hashes of the records added, less those of the leaves written.
     sum: u64,
     counters: EditCounters,
@@ -77,7 +79,7 @@ pub struct Builder<'a, A> {
 }
 
 /// One level: its tail, and the full pages that wait to be written, each with the key that leads to it.
-struct Level {
+pub(crate) struct Level {
     tail: Vec<u8>,
     tail_low: Vec<u8>,
     full: Vec<u8>,
@@ -134,6 +136,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             buffer_pages,
             compressing: None,
             levels: Vec::new(),
+            first: None,
             last: Vec::new(),
             shared_len: 0,
             run: Run::EMPTY,
@@ -187,6 +190,11 @@ impl<'a, A: Allocate> Builder<'a, A> {
         self.run.records
     }
 
+    /// Returns the key of the first record; `None` if there is none yet, and if this continues a run.
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.first.as_deref()
+    }
+
     /// Returns the key of the record added last.
     pub fn last_key(&self) -> Option<&[u8]> {
         (self.run.records > 0).then_some(&self.last)
@@ -225,6 +233,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
     fn append(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         if self.levels.is_empty() {
             self.push_level(Kind::Leaf);
+            self.first = Some(key.to_vec());
         }
         if self.is_filled(key, value) || !self.append_to_tail(key, value) {
             let mut separator = std::mem::take(&mut self.scratch);
@@ -269,7 +278,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         tail.insert(at, key, value, &mut self.counters).is_ok()
     }
 
-    fn push_level(&mut self, kind: Kind) {
+    pub(crate) fn push_level(&mut self, kind: Kind) {
         let mut tail = vec![0; self.pool.page_bytes()];
         PageMut::init(&mut tail, kind, self.levels.len() as u8, self.birth);
         self.levels.push(Level { tail, tail_low: Vec::new(), full: Vec::new(), lows: Vec::new() });
@@ -402,7 +411,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
     }
 
     /// Adds a pointer at the end of `level`, which begins with it if the level is new.
-    fn enter(&mut self, level: usize, low: &[u8], ptr: PagePtr) -> Result<()> {
+    pub(crate) fn enter(&mut self, level: usize, low: &[u8], ptr: PagePtr) -> Result<()> {
         if level == MAX_HEIGHT {
             return Err(Error::new(
                 ErrorKind::Full,

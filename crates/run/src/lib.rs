@@ -19,7 +19,8 @@
 //! 7. `cut`: removes a run's front.
 //! 8. [`ranges`] and [`filter`]; [`resident`]: filters in memory; [`delta`]: a run that lies over others, with deletes,
 //!    range deletes and a filter.
-//! 9. [`merge`]: several runs read as one; `explain`: the pages that a look-up reads.
+//! 9. `join`: deltas that follow one another made one; [`merge`]: several runs read as one; `explain`: the pages that a
+//!    look-up reads.
 //! 10. [`check`]: verifies everything; [`walk`]: visits every extent, for a copy.
 //!
 //! # Rules
@@ -49,6 +50,7 @@ pub mod ranges;
 pub mod filter;
 pub mod resident;
 pub mod delta;
+mod join;
 pub mod merge;
 mod explain;
 pub mod check;
@@ -64,6 +66,7 @@ pub use editor::{Editor, Relocation};
 pub use explain::Outline;
 pub use filter::{BitsPerKey, Probe};
 pub use get::{Leaf, PinnedRecord, RecordPosition};
+pub use join::{Part, join};
 pub use large::{Pieces, read_large};
 pub use leaf_run::LeafRun;
 pub use merge::Merge;

@@ -5,6 +5,7 @@ use base::env::Random;
 use io::{Dir, MemDir};
 use pando_store::{Options, RequestedLayout, Span, Store, Table, Transaction, TransactionOptions};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use txn::{Durability, Isolation};
 
@@ -138,8 +139,25 @@ fn write(tx: &mut Transaction, table: &Table, model: &mut Model, random: &mut Ra
     }
 }
 
+/// Puts keys after all others.
+fn append(tx: &mut Transaction, table: &Table, model: &mut Model, random: &mut Random) {
+    let last = model.keys().next_back().and_then(|last| std::str::from_utf8(last).unwrap().parse().ok());
+    let from = last.map_or(0, |last: u32| last + 1).max(100_000);
+    for n in from..from + random.below(12) as u32 {
+        let (key, value) = (n.to_string().into_bytes(), value(random));
+        tx.insert(table, &key, &value).unwrap();
+        model.insert(key, value);
+    }
+}
+
 fn check_reads(tx: &Transaction, table: &Table, model: &Model, random: &mut Random) {
-    let (start, end) = (key(random), key(random));
+    let any = |random: &mut Random| match model.len() as u64 {
+        count if count > 0 && random.chance(1, 2) => {
+            model.keys().nth(random.below(count) as usize).unwrap().clone()
+        }
+        _ => key(random),
+    };
+    let (start, end) = (any(random), any(random));
     assert_eq!(tx.get(table, &start).unwrap(), model.get(&start).cloned());
     assert_eq!(tx.contains(table, &end).unwrap(), model.contains_key(&end));
     let prefix = &start[..1 + random.below(4) as usize];
@@ -155,7 +173,18 @@ fn check_reads(tx: &Transaction, table: &Table, model: &Model, random: &mut Rand
 
 #[test]
 fn a_spilled_transaction_is_what_it_wrote() {
-    for seed in 0..24 {
+    spilled_transactions(0..24, 0);
+}
+
+/// The leaves of spilled runs that follow one another are joined.
+#[test]
+fn a_spilled_transaction_that_appends_is_what_it_wrote() {
+    spilled_transactions(24..48, 9);
+}
+
+/// Random transactions. Of ten writes, `appends` are of keys after all others.
+fn spilled_transactions(seeds: Range<u64>, appends: u64) {
+    for seed in seeds {
         let mut random = Random::seeded(seed);
         let bound = [500, 2_000, 10_000][random.below(3) as usize];
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
@@ -169,7 +198,10 @@ fn a_spilled_transaction_is_what_it_wrote() {
             let mut model = committed.clone();
             let mut savepoints = Vec::new();
             for _ in 0..40 + random.below(260) {
-                write(&mut tx, &table, &mut model, &mut random);
+                match random.chance(appends, 10) {
+                    true => append(&mut tx, &table, &mut model, &mut random),
+                    false => write(&mut tx, &table, &mut model, &mut random),
+                }
                 match random.below(40) {
                     0..2 => savepoints.push((tx.savepoint(), model.clone())),
                     3 if !savepoints.is_empty() => {

@@ -1,13 +1,13 @@
-//! Building deltas: from a write set, from loaded records, or from other deltas.
+//! Building deltas: from a write set, from loaded records, or from other deltas, merged or joined.
 
 use super::extents::{Extents, Room};
-use super::{Reach, Reads, Spilled};
+use super::spilled::{Bounds, Reads, Spilled};
 use crate::state::store::Store;
 use crate::uncommitted::write_set::WriteSet;
 use base::slots::Reader;
 use base::{CheckpointNo, Result, TableId};
 use page::Value;
-use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run};
+use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Part, Ranges, Run};
 use space::Extent;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ impl Draft {
         Draft { pages: Extents::new(store), values: Extents::new(store), birth }
     }
 
-    /// Builds the delta of `ranges` and of the records that `fill` adds. Also returns where they end.
+    /// Builds the delta of `ranges` and of the records that `fill` adds.
     fn build(
         &mut self,
         store: &Store,
         ranges: Ranges,
         fill: &mut dyn FnMut(&mut DraftBuilder<'_>) -> Result<()>,
-    ) -> Result<(Delta, Reach)> {
+    ) -> Result<(Delta, Bounds)> {
         let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values });
         let ranges_run = match ranges.is_empty() {
             true => Run::EMPTY,
@@ -46,11 +46,10 @@ impl Draft {
         let buffer_bytes = store.memory.shares.spill_buffer_bytes();
         let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
         fill(&mut builder)?;
-        let reach = match builder.records().last_key() {
-            Some(last) if ranges.is_empty() => Reach::To(last.to_vec()),
-            _ => Reach::Unknown,
-        };
-        Ok((builder.finish(Arc::new(ranges), ranges_run)?, reach))
+        let (records, has_ranges) = (builder.records(), !ranges.is_empty());
+        let last = records.last_key().filter(|_| !has_ranges).map(<[u8]>::to_vec);
+        let bounds = Bounds { first: records.first_key().unwrap_or_default().to_vec(), last };
+        Ok((builder.finish(Arc::new(ranges), ranges_run)?, bounds))
     }
 }
 
@@ -63,7 +62,7 @@ pub(super) fn write(
 ) -> Result<Spilled> {
     let mut draft = Draft::new(store, birth);
     let ranges = Ranges::union(writes.ranges(table))?;
-    let (delta, reach) = draft.build(store, ranges, &mut |builder| {
+    let (delta, bounds) = draft.build(store, ranges, &mut |builder| {
         writes.records(table).try_for_each(|(key, own)| match own {
             // It stays in memory: it is only a reference.
             Value::Large(..) => Ok(()),
@@ -72,8 +71,8 @@ pub(super) fn write(
     })?;
     let reads = if writes.is_mostly_read(table) { Reads::Records } else { Reads::Nothing };
     let Draft { pages, values, .. } = draft;
-    let values = vec![Arc::new(values)];
-    Ok(Spilled { delta, reach, reads, level: 0, pages, values, garbage: Vec::new() })
+    let (pages, values) = (vec![Arc::new(pages)], vec![Arc::new(values)]);
+    Ok(Spilled { delta, bounds, reads, level: 0, pages, values, garbage: Vec::new(), left: Vec::new() })
 }
 
 /// A function that adds a record after all others.
@@ -83,12 +82,12 @@ type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
     let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
     let mut draft = Draft::new(store, birth);
-    let (delta, reach) = draft.build(store, Ranges::default(), &mut |builder| {
+    let (delta, bounds) = draft.build(store, Ranges::default(), &mut |builder| {
         fill(&mut |key, value| builder.add(key, Value::Inline(value)))
     })?;
     let Draft { pages, values, .. } = draft;
-    let (reads, values) = (Reads::Nothing, vec![Arc::new(values)]);
-    Ok(Spilled { delta, reach, reads, level: 0, pages, values, garbage: Vec::new() })
+    let (reads, pages, values) = (Reads::Nothing, vec![Arc::new(pages)], vec![Arc::new(values)]);
+    Ok(Spilled { delta, bounds, reads, level: 0, pages, values, garbage: Vec::new(), left: Vec::new() })
 }
 
 /// Merges `list`, newest first, into one delta.
@@ -97,7 +96,7 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
     let mut draft = Draft::new(store, birth);
     let ranges = Ranges::union(list.iter().flat_map(|spilled| spilled.delta.ranges.iter()))?;
     let mut garbage: Vec<Extent> = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
-    let (delta, reach) = draft.build(store, ranges, &mut |builder| {
+    let (delta, bounds) = draft.build(store, ranges, &mut |builder| {
         let mut merge = Merge::open(list.iter().map(|spilled| &spilled.delta), &store.pool, reader)?;
         let mut drop_value = |value: Value<'_>| {
             if let Value::Large(large) = value {
@@ -111,13 +110,42 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
         }
         Ok(())
     })?;
-    let level = list.iter().map(|spilled| spilled.level).max().unwrap_or(0) + 1;
-    let values = list.iter().flat_map(|spilled| &spilled.values).filter(|values| !values.list.is_empty());
-    let values = values.cloned().collect();
     let reads = match list.iter().all(|spilled| spilled.reads == Reads::Nothing) {
         true => Reads::Nothing,
         false if delta.ranges.is_empty() => Reads::Records,
         false => Reads::Everything,
     };
-    Ok(Spilled { delta, reach, reads, level, pages: draft.pages, values, garbage })
+    let (level, pages, values) = (next_level(list), vec![Arc::new(draft.pages)], values_of(list));
+    Ok(Spilled { delta, bounds, reads, level, pages, values, garbage, left: Vec::new() })
+}
+
+/// Joins `list`, newest first, of which each delta [follows](Spilled::follows) the next one.
+pub(super) fn join(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
+    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+    let parts = list.iter().rev().map(|spilled| Part { delta: &spilled.delta, low: &spilled.bounds.first });
+    let parts: Vec<Part<'_>> = parts.collect();
+    let mut draft = Draft::new(store, birth);
+    let room = RefCell::new(Room { pages: &mut draft.pages, values: &mut draft.values });
+    let buffer_bytes = store.memory.shares.spill_buffer_bytes();
+    let (delta, left) = run::join(&parts, &store.pool, reader, &room, birth, buffer_bytes)?;
+    let first = list.last().map_or(Vec::new(), |oldest| oldest.bounds.first.clone());
+    let bounds = Bounds { first, last: list[0].bounds.last.clone() };
+    let reads = list.iter().find(|spilled| spilled.reads != Reads::Nothing);
+    let reads = reads.map_or(Reads::Nothing, |_| Reads::Records);
+    let garbage = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
+    let left = left.into_iter().map(Extent::from);
+    let left = list.iter().flat_map(|spilled| &spilled.left).copied().chain(left).collect();
+    let pages = list.iter().flat_map(|spilled| &spilled.pages).cloned();
+    let pages = pages.chain([Arc::new(draft.pages)]).collect();
+    let (level, values) = (next_level(list), values_of(list));
+    Ok(Spilled { delta, bounds, reads, level, pages, values, garbage, left })
+}
+
+fn next_level(list: &[Arc<Spilled>]) -> u32 {
+    list.iter().map(|spilled| spilled.level).max().unwrap_or(0) + 1
+}
+
+fn values_of(list: &[Arc<Spilled>]) -> Vec<Arc<Extents>> {
+    let values = list.iter().flat_map(|spilled| &spilled.values);
+    values.filter(|values| !values.list.is_empty()).cloned().collect()
 }

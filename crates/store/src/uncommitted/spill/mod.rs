@@ -8,13 +8,14 @@
 //!    deltas are newer than the snapshot and older than the write set; a newer delta's range deletes hide older deltas'
 //!    records. The catalog's rows are few and stay in memory; so do references to values in the data file.
 //! 2. Eight deltas of a size are merged into one of the next size, so that a look-up meets few and each record is
-//!    written a logarithmic number of times, in bounded memory.
+//!    written a logarithmic number of times, in bounded memory. If the keys of each delta follow those of the older
+//!    ones, as after ascending inserts, their leaves are joined instead ([`run::join`]): records are written once.
 //! 3. Deltas are immutable and reference-counted. If a savepoint exists when the write set is spilled, it keeps the
 //!    lists as they were before, with the write set as it was at the savepoint (*frozen*): a rollback restores both. If
 //!    a savepoint is made while much is in memory, that is spilled first, so that everything frozen together stays
 //!    within a quarter of the bound.
 //! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
-//!    of large values are shared with the deltas that a merge makes.
+//!    of large values are shared with the deltas that a merge makes, and those of leaves with the ones that a join makes.
 //!
 //! Keys that were read before they were written ([`Prior::Read`]) go to the read set if they are few. Otherwise they
 //! are recorded for all keys of the delta together ([`Reads`]): like the joined intervals of a long read set, this can
@@ -22,8 +23,10 @@
 
 mod build;
 mod extents;
+mod spilled;
 
 pub(crate) use build::build;
+pub(crate) use spilled::{Reads, Spilled};
 
 use crate::state::attach::Attached;
 use crate::state::paid_reads::PaidReads;
@@ -32,7 +35,7 @@ use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::write_set::{Prior, Savepoint, WriteSet};
 use base::slots::Reader;
 use base::{CheckpointNo, Error, Result, TableId};
-use build::{merge, write};
+use build::{join, merge, write};
 use extents::Extents;
 use page::Value;
 use run::{Delta, PinnedRecord, Probe, Said};
@@ -46,60 +49,6 @@ pub(crate) const MERGED: usize = 8;
 /// The greatest number of deltas of one table that are attached; more are merged first, because every read of the table
 /// looks into each until a checkpoint has absorbed them.
 const MOST_ATTACHED: usize = 4;
-
-/// A delta that is not committed yet.
-#[derive(Debug)]
-pub(crate) struct Spilled {
-    pub delta: Delta,
-    /// The end of the writes of this delta and of the table's older ones.
-    reach: Reach,
-    /// What of the delta was read before it was written.
-    pub reads: Reads,
-    /// The size class of the delta: the number of merges that led to it.
-    level: u32,
-    pages: Extents,
-    /// The owners of the large values that it may refer to.
-    values: Vec<Arc<Extents>>,
-    /// The large values among these that merges have dropped.
-    garbage: Vec<Extent>,
-}
-
-/// The end of the writes of some deltas.
-#[derive(Clone, Debug)]
-enum Reach {
-    /// The greatest key. There are no range deletes.
-    To(Vec<u8>),
-    /// Unknown: a range delete may cover greater keys.
-    Unknown,
-}
-
-impl Spilled {
-    /// Notes that it is newer than `older`, the newest delta of its table so far, if there is any.
-    fn over(mut self, older: Option<&Arc<Spilled>>) -> Arc<Spilled> {
-        if let Some(older) = older {
-            self.reach = match (self.reach, &older.reach) {
-                (Reach::To(own), Reach::To(last)) => Reach::To(own.max(last.clone())),
-                _ => Reach::Unknown,
-            };
-        }
-        Arc::new(self)
-    }
-
-    /// Returns whether `key` and all greater keys are after the writes of this delta and of the table's older ones.
-    #[inline]
-    fn is_before(&self, key: &[u8]) -> bool {
-        matches!(&self.reach, Reach::To(last) if key > &last[..])
-    }
-}
-
-/// What of a delta counts as read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    Nothing,
-    Records,
-    /// The range deletes, too: they have hidden records that were read, and that a merge has dropped.
-    Everything,
-}
 
 /// The writes that stay in memory when the rest of a write set is spilled.
 struct Retained {
@@ -320,7 +269,9 @@ impl Spills {
         count: usize,
     ) -> Result<()> {
         let list = self.lists.get_mut(&table).expect("a table with deltas");
-        let merged = merge(store, reader, &list[..count])?;
+        let newest = &list[..count];
+        let merged =
+            if are_ascending(newest) { join(store, reader, newest)? } else { merge(store, reader, newest)? };
         let merged = merged.over(list.get(count));
         list.splice(..count, [merged]);
         Ok(())
@@ -371,13 +322,19 @@ impl Spills {
         let store = Arc::clone(&self.store);
         let _writing = store.early.begin();
         for table in self.lists.keys().copied().collect::<Vec<_>>() {
-            let count = self.lists[&table].len();
-            if count > MOST_ATTACHED {
-                self.merge_newest(&store, reader, table, count - MOST_ATTACHED + 1)?;
+            let list = &self.lists[&table];
+            let most = if are_ascending(list) { 1 } else { MOST_ATTACHED };
+            if list.len() > most {
+                self.merge_newest(&store, reader, table, list.len() - most + 1)?;
             }
         }
         Ok(PreparedAttach::new(self))
     }
+}
+
+/// Returns whether each delta of `list`, newest first, follows the next one, so that they can be joined.
+fn are_ascending(list: &[Arc<Spilled>]) -> bool {
+    list.windows(2).all(|pair| pair[0].follows(&pair[1]))
 }
 
 /// A transaction's deltas, ready to be attached. If they are abandoned, their extents are freed.
@@ -390,13 +347,12 @@ pub(crate) struct PreparedAttach {
 impl PreparedAttach {
     fn new(spills: Spills) -> PreparedAttach {
         let all = || spills.lists.values().flatten();
-        let garbage: HashSet<u64> = all().flat_map(|s| &s.garbage).map(|extent| extent.unit).collect();
-        let mut owners: Vec<&Arc<Extents>> = all().flat_map(|s| &s.values).collect();
+        let dropped: HashSet<u64> = all().flat_map(|s| s.dropped()).collect();
+        let mut owners: Vec<&Arc<Extents>> = all().flat_map(|s| s.owners()).collect();
         owners.sort_unstable_by_key(|owner| Arc::as_ptr(owner));
         owners.dedup_by_key(|owner| Arc::as_ptr(owner));
-        let values = owners.into_iter().flat_map(|owner| &owner.list);
-        let values = values.filter(|extent| !garbage.contains(&extent.unit));
-        let extents = all().flat_map(|s| &s.pages.list).chain(values).copied().collect();
+        let extents = owners.into_iter().flat_map(|owner| &owner.list);
+        let extents = extents.filter(|extent| !dropped.contains(&extent.unit)).copied().collect();
         let tables =
             spills.lists.iter().map(|(table, list)| (*table, list.iter().map(|s| s.delta.clone()).collect()));
         let attached = Arc::new(Attached::new(tables.collect(), extents));
@@ -410,10 +366,10 @@ impl PreparedAttach {
         let read_only = std::mem::take(&mut self.spills.read_only).into_iter().map(|(_, spilled)| spilled);
         let lists = std::mem::take(&mut self.spills.lists).into_values().flatten();
         for spilled in lists.chain(read_only) {
-            let Spilled { mut pages, values, .. } = Arc::into_inner(spilled).expect("no savepoint is left");
-            owned.append(&mut pages.take());
-            for mut values in values.into_iter().filter_map(Arc::into_inner) {
-                owned.append(&mut values.take());
+            let Spilled { pages, values, .. } = Arc::into_inner(spilled).expect("no savepoint is left");
+            // Those of several deltas are taken with the last of them.
+            for mut extents in pages.into_iter().chain(values).filter_map(Arc::into_inner) {
+                owned.append(&mut extents.take());
             }
         }
         let (named, dropped): (Vec<_>, Vec<_>) =
