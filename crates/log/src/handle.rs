@@ -208,8 +208,8 @@ impl Log {
         self.segment_limit_bytes.store(bytes.max(LEAST_LIMIT_BYTES), Ordering::SeqCst);
     }
 
-    /// Returns the greatest length of a segment that is made if memory for it is granted, unless a record needs a longer
-    /// one.
+    /// Returns the greatest length of a segment that is made if memory for it is granted, unless a record needs a
+    /// longer one.
     pub fn most_segment_bytes(&self) -> u64 {
         self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
     }

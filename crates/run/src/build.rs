@@ -69,8 +69,6 @@ pub struct Builder<'a, A> {
     first: Option<Vec<u8>>,
     /// The key of the last record.
     last: Vec<u8>,
-    /// How many first bytes the keys of the last full leaf shared: the prefix with which the next one begins.
-    shared_len: usize,
     pub(crate) run: Run,
     /// The hashes of the records added, less those of the leaves written.
     sum: u64,
@@ -138,7 +136,6 @@ impl<'a, A: Allocate> Builder<'a, A> {
             levels: Vec::new(),
             first: None,
             last: Vec::new(),
-            shared_len: 0,
             run: Run::EMPTY,
             sum: 0,
             counters: EditCounters::default(),
@@ -236,17 +233,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             self.first = Some(key.to_vec());
         }
         if self.is_filled(key, value) || !self.append_to_tail(key, value) {
-            let mut separator = std::mem::take(&mut self.scratch);
-            separator.clear();
-            let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
-            separator.extend_from_slice(if self.is_filter { key } else { &key[..=common] });
-            self.shared_len = Page::trusted(&self.levels[0].tail).shared_len();
-            let begun = self.begin_page(0, &separator);
-            self.scratch = separator;
-            begun?;
-            let mut tail = PageMut::edit(&mut self.levels[0].tail);
-            let put = tail.insert_first(key, value, self.shared_len, &mut self.counters);
-            assert!(put.is_ok(), "an empty leaf has room for a record");
+            self.begin_leaf(key, value)?;
         }
         self.sum = self.sum.wrapping_add(record_hash(key, value));
         self.run.records += 1;
@@ -254,6 +241,23 @@ impl<'a, A: Allocate> Builder<'a, A> {
         self.run.deletes |= value == Value::Deleted;
         self.last.clear();
         self.last.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Closes the leaf, and begins the next one with a record.
+    fn begin_leaf(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        let mut separator = std::mem::take(&mut self.scratch);
+        separator.clear();
+        let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
+        separator.extend_from_slice(if self.is_filter { key } else { &key[..=common] });
+        let shared_len = Page::trusted(&self.levels[0].tail).shared_len();
+        let begun = self.begin_page(0, &separator);
+        self.scratch = separator;
+        begun?;
+        // The next keys mostly share as much as the last ones.
+        let mut tail = PageMut::edit(&mut self.levels[0].tail);
+        let put = tail.insert_first(key, value, shared_len, &mut self.counters);
+        assert!(put.is_ok(), "an empty leaf has room for a record");
         Ok(())
     }
 

@@ -217,8 +217,8 @@ impl Budget {
         self.used_bytes().saturating_sub(yielding)
     }
 
-    /// Asks every member to merge its memtables soon, or to shorten an idle log, because a caller waits for their memory.
-    /// Returns whether any member has something to do.
+    /// Asks every member to merge its memtables soon, or to shorten an idle log, because a caller waits for their
+    /// memory. Returns whether any member has something to do.
     pub fn relieve(&self) -> bool {
         let relieve = |account: &Arc<Account>| account.with_member(|member| member.relieve()) == Some(true);
         // All members are asked, also those after the first that has something.

@@ -15,7 +15,7 @@
 //!    a savepoint is made while much is in memory, that is spilled first, so that everything frozen together stays
 //!    within a quarter of the bound.
 //! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
-//!    of large values are shared with the deltas that a merge makes, and those of leaves with the ones that a join makes.
+//!    of large values are shared with the deltas that a merge makes, those of leaves with the ones that a join makes.
 //!
 //! Keys that were read before they were written ([`Prior::Read`]) go to the read set if they are few. Otherwise they
 //! are recorded for all keys of the delta together ([`Reads`]): like the joined intervals of a long read set, this can
