@@ -143,8 +143,8 @@ impl<'a> PageMut<'a> {
     }
 
     /// Inserts the first entry of an empty leaf. The first `prefix_len` bytes of its key become the prefix, or the
-    /// whole key if it is shorter. Use it if the keys that follow are likely to share as many: [`PageMut::insert`] takes
-    /// the whole key, and rewrites the entries when one does not share it. Panics as that does.
+    /// whole key if it is shorter. Use it if the keys that follow are likely to share as many: [`PageMut::insert`]
+    /// takes the whole key, and rewrites the entries when one does not share it. Panics as that does.
     pub fn insert_first(
         &mut self,
         key: &[u8],
