@@ -9,7 +9,7 @@ use base::budget::{self, Account, Given, Need};
 use base::latency::Cause;
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::slots::{EpochGuard, Reader, Slots};
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{DatabaseId, Error, ErrorKind, PagePtr, Result, checksum};
 use io::File;
 use page::Page;
@@ -61,6 +61,8 @@ pub struct Pool {
     most_kept: usize,
     /// The file's length in units at the last look. It seldom shrinks, and then a read detects it.
     file_units: AtomicU64,
+    /// Whether another process may write to the file.
+    is_closed: AtomicBool,
 }
 
 /// Statistics of a pool. Hits are not counted, because counting them would make readers write to a shared line.
@@ -134,7 +136,8 @@ impl Pool {
         let chunk_bytes = frames.chunk_frames() * page_bytes;
         let most_kept = ledger.account().budget().limit_bytes() / KEPT_PART / chunk_bytes;
         let misses = Misses::new(frames, slots, Arc::clone(&ledger), page_bytes);
-        Pool { file, database, page_bytes, ledger, misses, most_kept, file_units: AtomicU64::new(0) }
+        let (file_units, is_closed) = (AtomicU64::new(0), AtomicBool::new(false));
+        Pool { file, database, page_bytes, ledger, misses, most_kept, file_units, is_closed }
     }
 
     /// Returns the same pool with a share of its limit. Beyond the share it grows only as far as pages come back soon
@@ -286,6 +289,10 @@ impl Pool {
     /// Does what [`Pool::read_extent`] does, for as many bytes as `buffer` has. After an error its contents are
     /// undefined.
     pub fn read_extent_into(&self, ptr: PagePtr, buffer: &mut [u8]) -> Result<()> {
+        self.judge(self.read_verified(ptr, buffer))
+    }
+
+    fn read_verified(&self, ptr: PagePtr, buffer: &mut [u8]) -> Result<()> {
         self.check_extent(ptr, buffer.len())?;
         self.file.read_exact_at(buffer, ptr.offset_bytes())?;
         let found = checksum::extent(self.database, ptr.unit(), buffer);
@@ -293,6 +300,19 @@ impl Pool {
             return Err(self.corrupt(ptr, format!("its checksum is {found:016x}")));
         }
         Ok(())
+    }
+
+    /// Notes that another process may write to the file from now on. It does not keep the pages that this one's
+    /// snapshots need, and a page that it has reused is not damaged.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns the result of `read`, which reads the file.
+    ///
+    /// Errors: those of `read`; [`ErrorKind::Closed`] in their place if the pool was closed.
+    pub fn judge<T>(&self, read: Result<T>) -> Result<T> {
+        read.map_err(|error| if self.is_closed.load(Ordering::SeqCst) { reused(error) } else { error })
     }
 
     fn check_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<()> {
@@ -336,6 +356,10 @@ impl Pool {
 
     #[cold]
     fn fault(&self, ptr: PagePtr) -> Result<Pin> {
+        self.judge(self.fault_in(ptr))
+    }
+
+    fn fault_in(&self, ptr: PagePtr) -> Result<Pin> {
         self.check_place(ptr)?;
         if ptr.units() == 0 || ptr.len_bytes() > self.page_bytes {
             return Err(self.corrupt(ptr, format!("pages of this database have {} bytes", self.page_bytes)));
@@ -371,6 +395,12 @@ impl Pool {
     fn corrupt(&self, ptr: PagePtr, what: impl std::fmt::Display) -> Error {
         Error::corruption(format!("{}: bad pointer to {ptr:?}: {what}", self.file.name()))
     }
+}
+
+#[cold]
+fn reused(error: Error) -> Error {
+    let message = "the database was closed, and pages of this snapshot were reused since; open it again";
+    Error::new(ErrorKind::Closed, message).caused_by(error)
 }
 
 #[cold]

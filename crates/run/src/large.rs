@@ -44,7 +44,7 @@ impl Pieces {
     /// Errors: [`ErrorKind::Corruption`] if the reference or the index contradict themselves, the limits or the file;
     /// then nothing is allocated except the index.
     pub fn open(pool: &Pool, large: LargeRef) -> Result<Pieces> {
-        Pieces::find(&**pool.file(), pool.database(), large)
+        pool.judge(Pieces::find(&**pool.file(), pool.database(), large))
     }
 
     /// Does what [`Pieces::open`] does, for a caller that has a data file and no pool.

@@ -1,6 +1,6 @@
 //! The error of a statement.
 
-use crate::failure::Failure;
+use crate::failure::{CLOSED, Failure};
 use pando::ErrorKind;
 use pando::remote::Reason;
 use rusqlite::ffi;
@@ -153,6 +153,7 @@ impl Error {
             return reason.kind();
         }
         match self.code & 0xff {
+            _ if self.code == CLOSED => ErrorKind::Closed,
             ffi::SQLITE_BUSY if self.is_conflict() => ErrorKind::Conflict,
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ErrorKind::Locked,
             ffi::SQLITE_FULL | ffi::SQLITE_NOMEM => ErrorKind::Full,

@@ -6,6 +6,10 @@ use rows::Cause;
 use rusqlite::ffi;
 use std::ffi::c_int;
 
+/// The code of a closed database, which is also `pando_sqlite`'s. SQLite's own detailed codes of `SQLITE_ERROR` are
+/// small.
+pub(crate) const CLOSED: c_int = ffi::SQLITE_ERROR | 255 << 8;
+
 /// The result of a callback.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
@@ -67,6 +71,7 @@ impl From<Error> for Failure {
         }
         let code = match error.kind() {
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => ffi::SQLITE_BUSY_SNAPSHOT,
+            ErrorKind::Closed => CLOSED,
             ErrorKind::Full => ffi::SQLITE_FULL,
             ErrorKind::Exists => ffi::SQLITE_CONSTRAINT,
             ErrorKind::Locked => ffi::SQLITE_BUSY,

@@ -15,6 +15,8 @@ pub(crate) const NOMEM: c_int = 7;
 /// Something excludes this that ends by itself. C tries it again at once, unless the statement is to stop, and shows
 /// it to nobody: SQLite's own detailed codes of `SQLITE_BUSY` are small. `PANDO_BUSY_FOR_NOW` in `c/glue.c`.
 pub(crate) const BUSY_FOR_NOW: c_int = BUSY | 255 << 8;
+/// The database is closed. SQLite's own detailed codes of `SQLITE_ERROR` are small.
+pub(crate) const CLOSED: c_int = ERROR | 255 << 8;
 pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
@@ -64,6 +66,7 @@ impl From<pando::Error> for Failure {
         let code = match error.kind() {
             _ if Unsupported::in_error(&error).is_some() => ERROR,
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => BUSY_SNAPSHOT,
+            ErrorKind::Closed => CLOSED,
             ErrorKind::Full => FULL,
             ErrorKind::ReadOnly => READONLY,
             ErrorKind::Locked | ErrorKind::WouldWait => BUSY,

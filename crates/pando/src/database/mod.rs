@@ -1,5 +1,6 @@
 //! A database, which is opened, shared by its clones, and closed once.
 
+mod closing;
 mod gate;
 mod hold;
 mod inspect;
@@ -15,8 +16,8 @@ use crate::transaction::Transaction;
 use crate::workers::{Following, Foreman, Signals, Workers};
 use base::env::{Random, Stopwatch};
 use base::latency::Cause;
-use base::sync::lock;
 use base::{Error, Result};
+use closing::OnClose;
 use gate::Gate;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     following: Option<Following>,
     builder: Builder,
     gate: Gate,
+    on_close: OnClose,
     /// Whether [`Database::apply_changes`] alone may write.
     pub is_replica: AtomicBool,
 }
@@ -93,7 +95,16 @@ impl Database {
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
         store.set_attendant(Box::new(Foreman(Arc::clone(&signals))));
         let (workers, gate, is_replica) = (Mutex::new(workers), Gate::default(), AtomicBool::new(false));
-        let shared = Shared { store, signals, workers, following: None, builder, gate, is_replica };
+        let shared = Shared {
+            store,
+            signals,
+            workers,
+            following: None,
+            builder,
+            gate,
+            on_close: OnClose::default(),
+            is_replica,
+        };
         Ok(Database { shared: Arc::new(shared) })
     }
 
@@ -102,7 +113,16 @@ impl Database {
         let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
         let following = Some(Following::start(follower, &signals)?);
         let (workers, gate, is_replica) = (Mutex::new(None), Gate::default(), AtomicBool::new(false));
-        let shared = Shared { store, signals, workers, following, builder, gate, is_replica };
+        let shared = Shared {
+            store,
+            signals,
+            workers,
+            following,
+            builder,
+            gate,
+            on_close: OnClose::default(),
+            is_replica,
+        };
         Ok(Database { shared: Arc::new(shared) })
     }
 
@@ -413,15 +433,6 @@ impl Database {
     pub fn short_of_room(&self) -> Option<Error> {
         self.shared.store.short_of_room()
     }
-
-    /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
-    /// `Closed`, except that open snapshots can still be read. Closing twice has no effect.
-    ///
-    /// # Errors
-    /// `Invalid` in a function that [`Database::check_all`] calls: nothing is closed then. Those of writing.
-    pub fn close(&self) -> Result<()> {
-        self.shared.close()
-    }
 }
 
 /// Pauses with exponential backoff and full jitter: up to 2^attempt * 20 microseconds.
@@ -431,19 +442,6 @@ fn pause(attempt: u32) {
 }
 
 impl Shared {
-    fn close(&self) -> Result<()> {
-        if let Err(forked) = self.store.check_process() {
-            // The threads belong to the parent process; a forked child has none to stop or to wait for.
-            std::mem::forget(lock(&self.workers).take());
-            self.following.as_ref().inspect(|following| following.forget());
-            return Err(forked);
-        }
-        self.store.check_may_close()?;
-        self.following.as_ref().inspect(|following| following.stop());
-        drop(lock(&self.workers).take());
-        self.store.close()
-    }
-
     /// Returns whether a transaction holds the gate.
     #[cfg(feature = "aio")]
     pub fn holds_commits(&self) -> bool {
@@ -454,12 +452,5 @@ impl Shared {
     #[inline]
     pub fn pass_gate(&self) {
         self.gate.pass();
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Nobody can receive the error here; call `close` to get it.
-        let _ = self.close();
     }
 }

@@ -364,6 +364,35 @@ fn snapshots_and_transactions_outlive_their_database() -> Outcome {
     Ok(())
 }
 
+/// Pages that another opening has reused are not damaged.
+#[test]
+fn a_snapshot_of_a_closed_database_fails_once_its_pages_are_reused() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let small = || Database::builder().page_bytes(4096).memory_bytes(4 << 20);
+    let db = small().create(dir.path())?;
+    let table = db.ensure_table("t")?;
+    let put_all = |db: &Database, with: u8| -> Outcome {
+        db.write(|tx| (0..500u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[with; 900])))?;
+        db.write(|tx| tx.put(&table, b"long", &[with; 100_000]))?;
+        db.checkpoint().map(drop)
+    };
+    put_all(&db, 1)?;
+    let snapshot = db.snapshot()?;
+    db.close()?;
+    let count = || {
+        snapshot
+            .range(&table, ..)?
+            .try_fold(0, |count, record| record.map(|(_, value)| count + u32::from(value[0])))
+    };
+    assert_eq!(count()?, 501, "nothing was reused yet");
+    let again = small().create(dir.path())?;
+    (2..6).try_for_each(|with| put_all(&again, with))?;
+    refused(count(), ErrorKind::Closed);
+    refused(snapshot.get(&table, b"long"), ErrorKind::Closed);
+    again.check()?;
+    Ok(())
+}
+
 /// Whatever is under way ends with a result or with `Closed`, and what was acknowledged is there afterwards.
 #[test]
 fn closing_in_the_middle_of_everything() -> Outcome {

@@ -1,6 +1,6 @@
 //! The error of a statement.
 
-use crate::failure::{AUTH, BUSY, BUSY_SNAPSHOT, Failure, INTERRUPT, LOCKED, MISUSE};
+use crate::failure::{AUTH, BUSY, BUSY_SNAPSHOT, CLOSED, Failure, INTERRUPT, LOCKED, MISUSE};
 use crate::state::Conflict;
 use pando::remote::Reason;
 use std::fmt;
@@ -45,6 +45,11 @@ impl Error {
         Error::new(MISUSE, message)
     }
 
+    /// Returns the error of a database that was closed.
+    pub(super) fn closed() -> Error {
+        Error::new(CLOSED, "the database is closed; open it again")
+    }
+
     /// Returns whether another transaction changed first what this one has read or written. Nothing was written; the
     /// transaction can succeed if it runs again from its beginning. Waiting does not help.
     #[must_use]
@@ -71,6 +76,23 @@ impl Error {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self.code & 0xff, BUSY | LOCKED) && !self.is_conflict()
+    }
+
+    /// Returns whether the database was closed, before the statement or while it was running.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// connection.execute("CREATE TABLE t(a)")?;
+    /// db.close()?;
+    /// assert!(connection.execute("INSERT INTO t VALUES (1)").unwrap_err().is_closed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.code == CLOSED
     }
 
     /// Returns whether the statement was stopped: by [`Interrupt::interrupt`](super::Interrupt::interrupt), or by the

@@ -26,7 +26,7 @@ pub use memory::{count_memory, limit_memory};
 pub use statement::{Bound, Running, Statement};
 pub use value::{Value, ValueRef};
 
-use crate::failure::{BUSY_SNAPSHOT, OK};
+use crate::failure::{BUSY_SNAPSHOT, CLOSED, INTERRUPT, OK};
 use crate::registry::Offer;
 use crate::state::{Conflict, State};
 use crate::sys::{self, Sqlite3, Stmt};
@@ -36,7 +36,9 @@ use pando::any::AnyDatabase;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
+use std::fmt;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// The statements that are kept and not in use, the one that was used last at the end.
 #[derive(Debug, Default)]
@@ -60,10 +62,11 @@ pub type Rows = Vec<Vec<Value>>;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Connection {
     db: NonNull<Sqlite3>,
     interrupt: Interrupt,
+    /// Interrupts the connection when the database is closed.
+    on_close: Option<Arc<dyn Fn() + Send + Sync>>,
     kept: RefCell<Kept>,
     /// The callbacks, which SQLite knows by these addresses.
     authorizer: Option<*mut Authorizer>,
@@ -85,9 +88,18 @@ impl Connection {
     /// # Errors
     /// Those of the database.
     pub fn open(db: impl Into<AnyDatabase>) -> Result<Connection, Error> {
-        let offer = Offer::new(db);
-        let connection = Self::open_uri(&offer.uri())?;
+        let db = db.into();
+        let offer = Offer::new(&db);
+        // The code of an opening that failed is a general one.
+        let is_closed = || matches!(&db, AnyDatabase::Native(db) if db.is_closed());
+        let opened = Self::open_uri(&offer.uri());
+        let mut connection = opened.map_err(|error| if is_closed() { Error::closed() } else { error })?;
         drop(offer);
+        if let AnyDatabase::Native(db) = db {
+            let on_close = connection.interrupt.on_close();
+            db.on_close(&on_close);
+            connection.on_close = Some(on_close);
+        }
         Ok(connection)
     }
 
@@ -107,7 +119,7 @@ impl Connection {
         let code = unsafe { sys::pando_sqlite3_open_v2(name.as_ptr(), &raw mut db, OPEN_FLAGS, ptr::null()) };
         let Some(db) = NonNull::new(db) else { return Err(Error::misuse("out of memory")) };
         let (interrupt, kept) = (Interrupt::of(db), RefCell::default());
-        let connection = Connection { db, interrupt, kept, authorizer: None, progress: None };
+        let connection = Connection { db, interrupt, on_close: None, kept, authorizer: None, progress: None };
         // SAFETY: the connection is open.
         unsafe { sys::pando_sqlite3_extended_result_codes(db.as_ptr(), 1) };
         if code == OK { Ok(connection) } else { Err(connection.error(code)) }
@@ -255,6 +267,9 @@ impl Connection {
         // SAFETY: the connection is open, and SQLite's message is a string of C until the next call.
         let message = unsafe { CStr::from_ptr(sys::pando_sqlite3_errmsg(self.db.as_ptr())) };
         let message = message.to_string_lossy().into_owned();
+        if code == CLOSED || code & 0xff == INTERRUPT && self.interrupt.is_closed() {
+            return Error::closed();
+        }
         let conflict = if code == BUSY_SNAPSHOT { self.conflict().map(Box::new) } else { None };
         match self.with_state(|state| state.take_failure_of_store(code)).flatten() {
             Some(failure) if failure.code != code => failure.into(),
@@ -271,6 +286,12 @@ impl Connection {
             // `temp` has no state before it has tables, and is SQLite's own.
             self.with_state_of(at, |state| state.met.clone()).flatten()
         })
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("db", &self.db).finish_non_exhaustive()
     }
 }
 

@@ -175,3 +175,47 @@ fn what_counts_a_whole_tree_is_stopped_too() {
         assert_eq!(connection.changes(), count);
     }
 }
+
+/// Closing a database ends the statements that other threads run, whether they read tables or compute.
+#[test]
+fn statements_end_when_the_database_is_closed() {
+    let endless = format!("{ENDLESS} SELECT count(*) FROM n");
+    let of_tables = "SELECT count(*) FROM t a, t b, t c, t d WHERE a.x + b.x + c.x + d.x < 0".to_owned();
+    let writing = "INSERT INTO t SELECT a.x FROM t a, t b, t c, t d".to_owned();
+    for statement in [endless, of_tables, writing] {
+        let db = pando::Database::builder().in_memory().expect("it is opened");
+        let connection = Connection::open(&db).expect("it is opened");
+        let fill = format!("CREATE TABLE t(x); INSERT INTO t {ENDLESS} SELECT i FROM n LIMIT 2000");
+        connection.execute(&fill).expect("it runs");
+        let (begun, is_running) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(true));
+        let error = thread::scope(|scope| {
+            let (begun, is_running) = (&begun, &is_running);
+            let text = &statement;
+            let running = scope.spawn(move || {
+                let mut connection = connection;
+                let noted = Arc::clone(begun);
+                let note = move || {
+                    noted.store(true, Ordering::SeqCst);
+                    false
+                };
+                connection.set_progress_handler(100, Some(note)).expect("it is set");
+                let error = connection.query(text).expect_err("it is endless");
+                is_running.store(false, Ordering::SeqCst);
+                let after = connection.execute("DELETE FROM t").expect_err("the database is closed");
+                assert!(after.is_closed(), "{text}: {after}");
+                error
+            });
+            while !begun.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            assert!(is_running.load(Ordering::SeqCst), "{text}");
+            db.close().expect("it closes");
+            running.join().expect("it did not panic")
+        });
+        assert!(error.is_closed() && error.message.contains("open it again"), "{statement}: {error}");
+    }
+    let db = pando::Database::builder().in_memory().expect("it is opened");
+    db.close().expect("it closes");
+    let error = Connection::open(&db).and_then(|connection| connection.query("SELECT 1 FROM sqlite_schema"));
+    assert!(error.as_ref().is_err_and(|error| error.is_closed()), "{error:?}");
+}

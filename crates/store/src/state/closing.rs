@@ -99,8 +99,8 @@ impl Store {
     }
 
     /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
-    /// with [`base::ErrorKind::Closed`]; open snapshots can still be read. The caller has stopped its workers. Closing
-    /// twice has no effect.
+    /// with [`base::ErrorKind::Closed`]. Open snapshots can still be read, until another opening of the directory
+    /// reuses pages that they need. The caller has stopped its workers. Closing twice has no effect.
     ///
     /// # Errors
     /// [`base::ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the
@@ -129,6 +129,8 @@ impl Store {
             latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
         drop(committer);
+        // From now on another process may reuse the pages of snapshots that are still open.
+        self.pool.close();
         self.processes.unlock();
         self.give_memory_back();
         result

@@ -112,7 +112,8 @@ pub(crate) struct Tallies {
 }
 
 impl Store {
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Returns whether the store was closed.
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 

@@ -354,7 +354,7 @@ fn nothing_is_kept_when_the_last_feed_ends() {
     let error = bed.store.feed(Some(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooOld);
     let oldest = bed.store.oldest_feed().unwrap();
-    assert!(error.message().contains(&format!("is {oldest}")), "{error}");
+    assert!(error.message().contains(&format!("commit {oldest} or later")), "{error}");
     assert!(bed.store.feed(Some(oldest)).is_ok());
     let error = bed.store.feed(Some(bed.last + 1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
