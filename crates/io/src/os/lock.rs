@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// How often an opener retries after it locked a file whose name was removed in the meantime.
 const ATTEMPTS: u32 = 16;
 
+/// The most digits of a process id.
+const NOTE_BYTES: usize = 10;
+
 /// The purpose of a file that is locked exclusively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
@@ -64,10 +67,26 @@ pub(super) fn exclusive(dir: &OsDir, name: &str, target: Target) -> Result<Box<d
     let owner = std::process::id();
     let has_note = target == Target::Note;
     if has_note {
+        check_note(&dir.path.join(name), &handle)?;
         // The id is for messages alone. A full disk has no space for it, and must still be opened, to delete something.
         let _ = handle.set_len(0).and_then(|()| handle.write_all_at(owner.to_string().as_bytes(), 0));
     }
     Ok(Box::new(OsLock { handle, owner, has_note }))
+}
+
+/// Checks that a lock file holds nothing but a process id: the file of another program is not overwritten. After a loss
+/// of power the id can be zero bytes.
+fn check_note(path: &Path, handle: &fs::File) -> Result<()> {
+    let mut bytes = [0; NOTE_BYTES + 1];
+    let read = handle.read_at(&mut bytes, 0).map_err(|error| failed(path, error))?;
+    if read <= NOTE_BYTES && bytes[..read].iter().all(|byte| byte.is_ascii_digit() || *byte == 0) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} is not a lock file of Pando; move it elsewhere, or use another directory",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::Foreign, message))
 }
 
 /// Takes a shared lock. It writes nothing to the file, because a reader must not write.
@@ -122,23 +141,28 @@ fn failed(path: &Path, error: io::Error) -> Error {
 
 #[cold]
 fn held(path: &Path, handle: &fs::File) -> Error {
-    let owner = match holders::of(handle).as_slice() {
-        [] => {
-            written_owner(handle).map_or_else(|| "another process".into(), |owner| format!("process {owner}"))
+    let mut owners = holders::of(handle);
+    if owners.is_empty() {
+        owners.extend(written_owner(handle));
+    }
+    let (this, wait) = (std::process::id(), "wait until it closes the database, or end it");
+    let owner = match owners.as_slice() {
+        [] => format!("another process; {wait}"),
+        [owner] if *owner == this => {
+            format!(
+                "process {owner}, which is this one; use the database where it is open, or close it there"
+            )
         }
-        [owner] => format!("process {owner}"),
-        [first, more @ ..] => format!("process {first} and {} more readers", more.len()),
+        [owner] => format!("process {owner}; {wait}"),
+        [first, more @ ..] => format!("process {first} and {} more readers; {wait}", more.len()),
     };
-    Error::new(
-        ErrorKind::Locked,
-        format!("{} is locked by {owner}; wait until it closes the database, or end it", path.display()),
-    )
+    Error::new(ErrorKind::Locked, format!("{} is locked by {owner}", path.display()))
 }
 
 /// Returns the owner that the lock file names. It is right while the lock is an exclusive one. Other files hold no
 /// number.
 fn written_owner(handle: &fs::File) -> Option<u32> {
-    let mut text = [0; 10];
+    let mut text = [0; NOTE_BYTES];
     let read = handle.read_at(&mut text, 0).unwrap_or(0);
     std::str::from_utf8(&text[..read]).ok()?.parse().ok()
 }

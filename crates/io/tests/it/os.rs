@@ -76,6 +76,32 @@ fn a_deleted_directory_takes_no_new_file() -> Result<()> {
     Ok(())
 }
 
+/// A directory may have a file of another program by this name.
+#[test]
+fn a_lock_file_with_other_contents_is_not_overwritten() -> Result<()> {
+    let (_home, path, dir, _data) = database()?;
+    for theirs in ["mine", "12345678901", "123 "] {
+        fs::write(path.join("lock"), theirs).expect("written");
+        let refused = dir.lock("lock").expect_err("it is another program's");
+        assert!(
+            refused.kind() == ErrorKind::Foreign && refused.message().contains("lock is not"),
+            "{refused}"
+        );
+        assert_eq!(fs::read(path.join("lock")).expect("read"), theirs.as_bytes());
+    }
+    for ours in [&b""[..], b"4194304", &[0; 7]] {
+        fs::write(path.join("lock"), ours).expect("written");
+        let held = dir.lock("lock")?;
+        let refused = dir.lock("lock").expect_err("it is held");
+        assert!(
+            refused.message().contains("which is this one; use the database where it is open"),
+            "{refused}"
+        );
+        drop(held);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_deleted_lock_file_leaves_the_data_file_locked() -> Result<()> {
     let (_home, path, dir, _data) = database()?;

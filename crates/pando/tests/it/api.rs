@@ -364,6 +364,23 @@ fn snapshots_and_transactions_outlive_their_database() -> Outcome {
     Ok(())
 }
 
+/// Files of another program can have the names of a database's files.
+#[test]
+fn creating_a_database_overwrites_no_file_of_another_program() -> Outcome {
+    for name in ["lock", "visible", "data"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let theirs = [b"theirs".as_slice(); 5000].concat();
+        std::fs::write(&path, &theirs).unwrap();
+        let error = refused(Database::create(dir.path()), ErrorKind::Foreign);
+        assert!(error.message().contains(name) || name == "data", "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), theirs, "{name}");
+        std::fs::remove_file(&path).unwrap();
+        Database::create(dir.path())?.close()?;
+    }
+    Ok(())
+}
+
 /// Pages that another opening has reused are not damaged.
 #[test]
 fn a_snapshot_of_a_closed_database_fails_once_its_pages_are_reused() -> Outcome {

@@ -144,6 +144,7 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
         if !create_missing {
             return Err(missing());
         }
+        Board::check_file(&*dir, &names)?;
         create(&dir, options, &names)?;
     }
     // It takes both locks: users who take the lock file for a leftover delete it, which they cannot do with the data

@@ -22,7 +22,7 @@
 //! any process reads it. A reader that sees a wrong check has read between two stores, and reads again.
 
 use base::codec::{Reader, Writer};
-use base::{CheckpointNo, CommitTs, DatabaseId, Result, checksum};
+use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,6 +85,26 @@ impl Board {
         bytes.resize(FILE_BYTES, 0);
         file.write_at(&bytes, 0)?;
         Ok(Some(Board { map, checkpoint: AtomicU64::new(checkpoint.0) }))
+    }
+
+    /// Checks, where a database is created, that no file of another program has the board's name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Foreign`] if there is one; those of reading.
+    pub fn check_file(dir: &dyn Dir, names: &[String]) -> Result<()> {
+        if !names.iter().any(|name| name == BOARD) {
+            return Ok(());
+        }
+        let mut bytes = [0; MAGIC.len()];
+        let read = dir.open(BOARD)?.read_at(&mut bytes, 0)?;
+        if bytes[..read].iter().all(|byte| *byte == 0) || bytes == MAGIC {
+            return Ok(());
+        }
+        let message = format!(
+            "the directory has a file {BOARD:?} that is not Pando's; move it elsewhere, or use another \
+             directory"
+        );
+        Err(Error::new(ErrorKind::Foreign, message))
     }
 
     /// Removes the board of an earlier writer, because this one does not admit readers.
