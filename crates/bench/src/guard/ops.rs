@@ -1,8 +1,9 @@
 //! The operations and their data: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a queue of
 //! 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable; and at
 //! the end 500 records of 4,016 bytes in pages, and two tables of 2,000 records of 1,016 bytes for short scans, of
-//! which a memtable has newer values for every fourth; and a table of SQL, see `sql`.
+//! which a memtable has newer values for every fourth; a table of SQL, see `sql`; and a large transaction, see `append`.
 
+mod append;
 mod ranges;
 mod sql;
 
@@ -93,6 +94,7 @@ pub const OPS: &[Op] = &[
     Op { name: "sql_lookup", times: 500, run: sql::sql_lookup, warm_up: sql::load_rows },
     Op { name: "sql_update", times: 500, run: sql::sql_update, warm_up: sql::update_some },
     Op { name: "sql_insert", times: 10 * BATCH, run: sql::sql_insert, warm_up: sql::insert_some },
+    Op { name: "append_row", times: 40_000, run: append::append_row, warm_up: |_| Ok(()) },
 ];
 
 pub struct Bench {
