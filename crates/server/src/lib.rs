@@ -66,7 +66,7 @@ pub use config::Certificate;
 pub use config::Redis;
 pub use config::{BackupPlan, Config, Effect, Limits, Reload, Renewed, Setting, Socket, TrustedProxies};
 pub use data::databases::DEFAULT_DATABASE;
-pub use data::followers::followed_by;
+pub use data::followers::{followed_by, mark};
 pub use send::changed_rows::RowLines;
 pub use send::changes::{Ended, change_lines};
 pub use serving::promote::promote;

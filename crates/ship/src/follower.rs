@@ -4,8 +4,8 @@
 //!    each failure; then each segment must name the hash of the one before it, as in a restore.
 //! 2. A segment that is not there yet is asked for again. Every so often the follower looks whether it will never be
 //!    there: because the floor is above it, or because later ones exist.
-//! 3. Taking over applies everything first. A fence is written only at the number after the last segment that was
-//!    applied: see `writer`.
+//! 3. Taking over applies what there is, writes the fence, and then applies the log through that fence: see `writer`.
+//!    The writer before it cannot write after the fence, so nothing that it acknowledged is missing.
 
 use crate::ahead::Ahead;
 use crate::bucket::Bucket;
@@ -14,7 +14,7 @@ use crate::format::Hash;
 use crate::lineage::Lineage;
 use crate::restore::{self, check_chain};
 use crate::segment::Segment;
-use crate::source::{Identity, Origin, Source as _, Target};
+use crate::source::{Identity, Source as _, Target};
 use crate::writer::{Candidate, Writer};
 use base::{Error, ErrorKind, Result};
 use pando::Database;
@@ -22,8 +22,8 @@ use std::path::Path;
 
 /// A look for a missing segment is made at each so many attempts to read the next one.
 const ATTEMPTS_A_LOOK: u32 = 20;
-/// How often taking over begins again because the writer before it has written more.
-const TAKE_OVERS: u32 = 20;
+/// How often a segment that the log must have is asked for.
+const ATTEMPTS_FOR_ONE: u32 = 20;
 
 /// Follows a lineage into a database that was restored from it.
 #[derive(Debug)]
@@ -204,12 +204,14 @@ impl Follower {
         Error::new(ErrorKind::TooOld, message)
     }
 
-    /// Applies everything that the bucket has to `db`, makes this database the lineage's writer, and fences the writer
-    /// before it. Call [`Shipper::start`](crate::Shipper::start) next, which continues the lineage. Returns the epoch.
+    /// Makes `db` the lineage's writer: fences the writer before it, which may be writing at full speed, and applies
+    /// everything that the bucket has. Call [`Shipper::start`](crate::Shipper::start) next, which continues the lineage.
+    /// Returns the epoch.
     ///
     /// # Errors
     /// As for [`Follower::advance`]; `Fenced` if a third writer takes over in the meantime; `Conflict` if the previous
-    /// writer shipped new commits during each attempt. After an error the database is still a follower.
+    /// writer was faster at each attempt to fence it. After an error the database is still a follower; the previous
+    /// writer may be fenced already.
     pub fn take_over(&mut self, db: &Database) -> Result<u64> {
         let live = Live { db: db.clone(), origin: None };
         let mut target = Live { db: db.clone(), origin: None };
@@ -223,32 +225,32 @@ impl Follower {
         identity: Identity,
         mut commit: u64,
     ) -> Result<u64> {
-        let mut refused: Option<(u64, Error)> = None;
-        for _ in 0..TAKE_OVERS {
-            loop {
-                let advance = self.advance_into(target, commit)?;
-                commit = advance.commit;
-                if !advance.has_moved {
-                    break;
+        // Most of the work, and everything that a database which cannot follow fails at, before anybody is disturbed.
+        let newest = self.lineage.tail()?.map_or(0, |tail| tail.head.number);
+        self.advance_through(newest, target, &mut commit)?;
+        let candidate =
+            Candidate { identity, origin: None, newest: commit, follows: true, checksum: &|_| Ok(None) };
+        let writer = Writer::take_over(&self.lineage.bucket, &candidate)?;
+        self.advance_through(writer.tail().number, target, &mut commit)?;
+        Ok(writer.epoch())
+    }
+
+    /// Applies the log through segment `number`, which exists.
+    fn advance_through(&mut self, number: u64, target: &mut dyn Target, commit: &mut u64) -> Result<()> {
+        let mut attempts = 0;
+        while self.position.is_none_or(|position| position.next <= number) {
+            let advance = self.advance_into(target, *commit)?;
+            *commit = advance.commit;
+            attempts = if advance.has_moved { 0 } else { attempts + 1 };
+            let lacks = self.position.map(|position| position.next).filter(|&next| next <= number);
+            if let Some(next) = lacks.filter(|_| !advance.has_moved) {
+                // It was deleted: search for the commit anew, which says whether the log still has it.
+                self.position = None;
+                if attempts == ATTEMPTS_FOR_ONE {
+                    return Err(self.lineage.missing(next));
                 }
-            }
-            // The same answer to the same claim.
-            if refused.as_ref().is_some_and(|(at, _)| *at == commit) {
-                break;
-            }
-            let origin = Some(Origin { lineage: self.lineage.id, commit });
-            let candidate = Candidate { identity, origin, newest: commit, checksum: &|_| Ok(None) };
-            match Writer::take_over(&self.lineage.bucket, &candidate) {
-                Ok(writer) => return Ok(writer.epoch()),
-                // The lineage went on meanwhile, or what followed here was deleted: search again.
-                Err(error) if error.kind() == ErrorKind::Mismatch => {
-                    (self.position, refused) = (None, Some((commit, error)));
-                }
-                Err(error) => return Err(error),
             }
         }
-        let what = "the writer of the lineage shipped new commits during each attempt; stop it, or try again";
-        let faster = || Error::new(ErrorKind::Conflict, what);
-        Err(refused.map_or_else(faster, |(_, error)| error))
+        Ok(())
     }
 }

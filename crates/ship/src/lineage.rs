@@ -12,6 +12,9 @@ use crate::segment::{self, Segment};
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
+/// How many segments [`Lineage::tail_from`] requests at once.
+const AT_ONCE: u64 = 4;
+
 /// A lineage that exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {
@@ -111,7 +114,8 @@ impl Lineage {
         (first..).zip(names.iter().zip(read)).map(verified).collect()
     }
 
-    fn verified(&self, number: u64, name: &str, bytes: Option<Bytes>) -> Result<Option<Segment>> {
+    /// Returns segment `number`, of which `bytes` is the object `name`.
+    pub fn verified(&self, number: u64, name: &str, bytes: Option<Bytes>) -> Result<Option<Segment>> {
         let Some(bytes) = bytes else { return Ok(None) };
         let segment = segment::decode(number, &bytes).map_err(|error| error.within(&self.bucket))?;
         self.check_author(name, &segment.author)?;
@@ -137,6 +141,19 @@ impl Lineage {
                 Err(_) if self.bucket.exists(&name::numbered(name::LOG, last + 1))? => from = last,
                 Err(error) => return Err(error),
                 Ok(()) => return self.segment(last)?.map(Some).ok_or_else(|| self.missing(last)),
+            }
+        }
+    }
+
+    /// Returns the newest segment, where `from` is one that was the newest a moment ago. Usually one round of requests.
+    pub fn tail_from(&self, from: Segment) -> Result<Segment> {
+        let mut last = from;
+        loop {
+            for next in self.segments(last.head.number + 1, AT_ONCE) {
+                match next? {
+                    Some(next) => last = next,
+                    None => return Ok(last),
+                }
             }
         }
     }

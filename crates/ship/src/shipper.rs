@@ -143,7 +143,8 @@ impl Worker {
         let source = Arc::clone(&self.source);
         let checksum = |commit| checksum_of(&*source, commit);
         let (identity, origin) = (source.identity()?, source.origin()?);
-        let candidate = Candidate { identity, origin, newest: self.newest_at_start, checksum: &checksum };
+        let candidate =
+            Candidate { identity, origin, newest: self.newest_at_start, follows: false, checksum: &checksum };
         let writer = Writer::take_over(&self.bucket, &candidate)?;
         self.needs_leap = !self.has_base(&writer)?;
         let (epoch, commit) = (writer.epoch(), writer.tail().last_commit);

@@ -2,11 +2,17 @@
 //!
 //! # Taking over
 //! 1. Read the newest segment, and check that the database continues it. One that does not is refused here, before
-//!    anybody is disturbed.
+//!    anybody is disturbed. A *follower*, whose database has a part of the lineage and nothing else, need not have the
+//!    newest commit yet.
 //! 2. Raise the epoch: create `epochs/E+1`. Two that do so at once get different epochs.
-//! 3. Write a *fence*, an empty segment of the new epoch, at the first free number. If that number is taken, go back
-//!    to 1 for the next one; if it was taken in a higher epoch, end as `Fenced`.
+//! 3. Write a *fence*, an empty segment of the new epoch, at the first free number. If that number is taken, read on
+//!    from there, and go back to 1 for the next one; if it was taken in a higher epoch, end as `Fenced`.
 //! 4. Read the floor. A number below it may have been free only because its segment was deleted: go back to 1.
+//! 5. A follower applies the log up to its fence, which nobody can extend any more. Until then it writes nothing.
+//!
+//! A follower fences first and applies afterwards because a writer at full speed always has commits that the follower
+//! lacks. What remains is a race of single puts for the next number, which the follower wins soon: the writer syncs its
+//! log between its puts.
 //!
 //! # Why no acknowledged commit is lost
 //! Numbers are dense, and each is created by a conditional put. So a writer's next number is the first free one, or it
@@ -68,9 +74,14 @@ pub(crate) struct Candidate<'a> {
     pub identity: Identity,
     pub origin: Option<Origin>,
     pub newest: u64,
+    /// Whether the database has a prefix of the lineage and nothing else, and applies what it lacks before it writes.
+    pub follows: bool,
     /// The checksum of the database's change with this number, if it still has it.
     pub checksum: &'a dyn Fn(u64) -> Result<Option<u64>>,
 }
+
+/// How often a fence is put before the writer that always has the number already is reported.
+const FENCES: u32 = 500;
 
 /// Writes a lineage's log.
 #[derive(Debug)]
@@ -102,7 +113,8 @@ impl Writer {
     ///
     /// # Errors
     /// `Mismatch` if the database does not continue the lineage; `Fenced` if another writer takes over meanwhile;
-    /// `Io` if the bucket cannot be reached: try again.
+    /// `Io` if the bucket cannot be reached, and `Conflict` if the writer before this one was faster each time: try
+    /// again.
     pub fn take_over(bucket: &Bucket, candidate: &Candidate<'_>) -> Result<Self> {
         let writer = Random::from_entropy().next_u64();
         let lineage = match Lineage::open(bucket)? {
@@ -121,8 +133,12 @@ impl Writer {
 
     /// Steps 3 and 4.
     fn fence(&mut self, candidate: &Candidate<'_>) -> Result<()> {
-        loop {
-            let tail = self.lineage.tail()?;
+        let mut found = None;
+        for _ in 0..FENCES {
+            let tail = match found.take() {
+                Some(segment) => Some(self.lineage.tail_from(segment)?),
+                None => self.lineage.tail()?,
+            };
             check_continues(&self.lineage, tail.as_ref(), candidate)?;
             if let Some(tail) = tail.as_ref().filter(|tail| tail.author.epoch >= self.author.epoch) {
                 return Err(fenced(&self.lineage.bucket, self.author.epoch, tail.author.epoch));
@@ -135,13 +151,21 @@ impl Writer {
             self.seal(Head { is_fence: true, ..self.next_head() }, Vec::new());
             let (number, bytes) =
                 self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");
-            let created = self.lineage.bucket.create(&name::numbered(name::LOG, number), &bytes)?;
+            let name = name::numbered(name::LOG, number);
+            let created = self.lineage.bucket.create(&name, &bytes)?;
             let pending = self.pending.take().expect("sealed");
-            if matches!(created, Created::Ours) && self.lineage.floor()?.segment <= number {
-                self.tail = pending.tail;
-                return Ok(());
+            match created {
+                Created::Ours if self.lineage.floor()?.segment <= number => {
+                    self.tail = pending.tail;
+                    return Ok(());
+                }
+                Created::Ours => {}
+                Created::Theirs(theirs) => found = self.lineage.verified(number, &name, Some(theirs))?,
             }
         }
+        let bucket = &self.lineage.bucket;
+        let message = format!("{bucket}: its writer was faster at each of {FENCES} attempts to fence it");
+        Err(Error::new(ErrorKind::Conflict, format!("{message}; try again, or stop that writer")))
     }
 
     pub fn epoch(&self) -> u64 {
@@ -347,7 +371,7 @@ fn raise_epoch(lineage: &Lineage, author: Author) -> Result<u64> {
 
 /// Checks that the database has everything that the lineage has, and nothing else in its place.
 fn check_continues(lineage: &Lineage, tail: Option<&Segment>, candidate: &Candidate<'_>) -> Result<()> {
-    let Candidate { identity, origin, newest, checksum } = candidate;
+    let Candidate { identity, origin, newest, follows, checksum } = candidate;
     let refuse = |what: String| {
         let advice = "restore from the bucket into a new directory, or ship to another prefix";
         Err(Error::new(ErrorKind::Mismatch, format!("{}: {what}; {advice}", lineage.bucket)))
@@ -355,7 +379,7 @@ fn check_continues(lineage: &Lineage, tail: Option<&Segment>, candidate: &Candid
     if lineage.database != identity.database {
         return refuse("the lineage is of another database".to_owned());
     }
-    let Some(tail) = tail else { return Ok(()) };
+    let Some(tail) = tail.filter(|_| !follows) else { return Ok(()) };
     let last = tail.head.last_commit;
     if last > *newest {
         return refuse(format!("the lineage has commit {last}, but this database ends at {newest}"));

@@ -2,7 +2,7 @@
 
 use super::bucket;
 use super::command::ShippingArgs;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::follow::is_server;
 use crate::output::say;
 use clap::{Args, ValueEnum};
@@ -97,7 +97,9 @@ impl ServeShipArgs {
     /// Prepares the directory of a server that ships: restores it if it is empty. Returns the bucket, and what the
     /// server begins as; `None` if it does not ship.
     ///
-    /// A directory with a default database is complete: that one is restored last.
+    /// A directory with a default database is complete: that one is restored last. A directory that is to take over is
+    /// a replica's until it has done so, because the other server may write in the meantime: what was restored continues
+    /// the lineage only after the other server was fenced, and the rest was applied.
     pub fn prepare(&self, dir: &Path) -> Outcome<Option<(&str, Role)>> {
         let Some(url) = &self.ship else { return Ok(None) };
         let bucket = Bucket::connect(url)?;
@@ -119,14 +121,22 @@ impl ServeShipArgs {
             );
             return Err(Error::new(ErrorKind::Mismatch, message).into());
         }
-        if followed.is_some() {
-            // Its primary has ended, or is to be replaced.
-            let source = crate::follow::source::source(url, None, Duration::from_secs(1))?;
-            server::promote(dir, source, None)?;
+        let takes_over = followed.is_some() || held.contains(&true);
+        if followed.is_none() && takes_over {
+            let created = std::fs::create_dir_all(dir);
+            created.map_err(|cause| Failure::system(format_args!("create {}", dir.display()), cause))?;
+            server::mark(dir, url)?;
         }
         for name in names.iter().filter(|name| !dir.join(name).is_dir()) {
             let report = ship::restore(&of(name)?, Goal::Newest, dir.join(name), &mut |_| {})?;
             let _ = say!("pando restored {name} from {url}, to commit {}", report.commit);
+        }
+        if takes_over {
+            // Its primary has ended, or is to be replaced.
+            let source = crate::follow::source::source(url, None, Duration::from_secs(1))?;
+            for (name, commit) in server::promote(dir, source, None)? {
+                let _ = say!("pando took {name} over in {url}, at commit {commit}");
+            }
         }
         Ok(Some((url, Role::Primary)))
     }
@@ -185,7 +195,11 @@ impl Ship for One {
                 "1 while shipping works; 0 while it starts, retries, or after it has ended.",
                 is(State::Shipping),
             ),
-            ("fenced", "1 if another writer has taken the lineage over.", is(State::Fenced)),
+            (
+                "fenced",
+                "1 if another writer has taken the lineage over, or this database does not continue it.",
+                f64::from(u8::from(self.refusal().is_some())),
+            ),
             ("epoch", "The epoch of this writer.", status.epoch as f64),
             ("shipped_commit", "Every commit up to this one is in the bucket.", status.shipped_commit as f64),
             ("lag_commits", "Commits that are not in the bucket.", status.lag_commits as f64),

@@ -93,6 +93,8 @@ mod serve_without_sql;
 mod serving;
 mod ship;
 mod sql;
+#[cfg(feature = "ship")]
+mod takeover;
 mod transfer;
 mod ttl;
 mod typed;

@@ -85,7 +85,10 @@ fn sync(dir: &Path) -> std::io::Result<()> {
 }
 
 /// Marks `dir` as the directory of a replica. Returns the id of the replica, which it keeps as long as the directory.
-fn mark(dir: &Path, address: &str) -> Result<String> {
+///
+/// # Errors
+/// `Io` if the file that says so cannot be written.
+pub fn mark(dir: &Path, address: &str) -> Result<String> {
     let path = dir.join(MARKER);
     let id = match marker(dir)?.as_deref().and_then(|lines| lines.lines().nth(1)) {
         Some(id) => id.to_owned(),

@@ -3,6 +3,7 @@
 mod damage;
 pub mod faulty;
 pub mod model;
+mod race;
 mod replicas;
 pub mod restores;
 mod shipping;

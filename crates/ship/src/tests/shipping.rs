@@ -185,7 +185,7 @@ fn a_database_that_does_not_continue_the_lineage_is_refused_and_disturbs_nobody(
     // The same copy, which went another way meanwhile.
     older.commit(6, "another");
     older.commit(7, "and another");
-    refused(&older, "commit 6 of this database is another one");
+    refused(&older, "commit 6 of this database differs from commit 6 of the lineage");
     let stranger = Model::new(1);
     base::sync::lock(&stranger.0).identity.database = 5;
     refused(&stranger, "of another database");

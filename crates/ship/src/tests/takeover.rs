@@ -20,13 +20,13 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-struct Node {
-    model: Model,
-    writer: Writer,
+pub(super) struct Node {
+    pub(super) model: Model,
+    pub(super) writer: Writer,
     /// Commits of this node that were shipped and acknowledged.
-    acknowledged: u64,
-    fenced: bool,
-    retention: Retention,
+    pub(super) acknowledged: u64,
+    pub(super) fenced: bool,
+    pub(super) retention: Retention,
 }
 
 struct World {
@@ -48,10 +48,11 @@ struct Replica {
 /// What went wrong, as the test says it.
 type Verdict = std::result::Result<(), String>;
 
-fn take_over(store: &Arc<Faulty>, model: &Model) -> Result<Writer> {
+pub(super) fn take_over(store: &Arc<Faulty>, model: &Model) -> Result<Writer> {
     let (identity, origin, newest) = (model.identity()?, model.origin()?, model.newest()?);
     let checksum = |_| Ok(None);
-    Writer::take_over(&store.bucket(), &Candidate { identity, origin, newest, checksum: &checksum })
+    let candidate = Candidate { identity, origin, newest, follows: false, checksum: &checksum };
+    Writer::take_over(&store.bucket(), &candidate)
 }
 
 /// Repeats what fails in passing.
@@ -307,7 +308,7 @@ fn delete_all(node: &mut Node) -> Result<()> {
     Ok(())
 }
 
-fn leap_if_needed(node: &mut Node) -> Result<()> {
+pub(super) fn leap_if_needed(node: &mut Node) -> Result<()> {
     if !node.writer.lineage.bases()?.is_empty() {
         return Ok(());
     }
@@ -325,7 +326,7 @@ fn leap_if_needed(node: &mut Node) -> Result<()> {
 }
 
 /// One attempt.
-fn ship(node: &mut Node) -> Result<()> {
+pub(super) fn ship(node: &mut Node) -> Result<()> {
     node.writer.settle()?;
     let from = node.writer.tail().last_commit as usize;
     let history = node.model.history();
@@ -419,39 +420,6 @@ fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
         Ok(_) => panic!("seed 0: two writers believe that they are the only one"),
     }
     assert_eq!(restore::run(&lineage, Goal::Newest, &mut History::default(), &mut |_| {}).unwrap().commit, 4);
-}
-
-#[test]
-fn a_replica_takes_over_while_the_writer_goes_on() {
-    let (store, model) = (Faulty::new(1), Model::new(1));
-    let writer = take_over(&store, &model).unwrap();
-    let retention = Retention::default();
-    let mut old = Node { model: model.clone(), writer, acknowledged: 0, fenced: false, retention };
-    leap_if_needed(&mut old).unwrap();
-    model.commit(1, "first");
-    ship(&mut old).unwrap();
-    let lineage = Lineage::expect(&store.bucket()).unwrap();
-    let (mut follower, mut history) = (Follower::of(lineage.clone()), model.history());
-    // The replica has looked; before it raises the epoch, the writer ships more.
-    let of_old = model.clone();
-    let shared = Arc::new(std::sync::Mutex::new(old));
-    let ships = Arc::clone(&shared);
-    store.before_put("epochs/", move || {
-        of_old.commit(2, "more");
-        ship(&mut ships.lock().unwrap()).unwrap();
-    });
-    let identity = Identity { database: 77, fork: 2 };
-    let taken = follower.take_over_into(&mut history, identity, 1);
-    assert!(taken.is_ok(), "seed 0: {taken:?}");
-    assert_eq!(history, model.history(), "seed 0: it took over without what was shipped last");
-    model.commit(3, "too late");
-    assert_eq!(ship(&mut shared.lock().unwrap()).unwrap_err().kind(), ErrorKind::Fenced, "seed 0");
-    // Its own changes have other checksums than those of the writer before it.
-    let copy = Model::restored(2, history, lineage.id);
-    let checksum = |_| Ok(Some(7));
-    let candidate = Candidate { identity, origin: None, newest: copy.newest().unwrap(), checksum: &checksum };
-    let again = Writer::take_over(&store.bucket(), &candidate);
-    assert!(again.is_ok(), "seed 0: {again:?}");
 }
 
 #[test]
