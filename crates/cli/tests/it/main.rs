@@ -81,6 +81,7 @@ mod serve_store_load;
 mod serve_store_outcomes;
 #[cfg(feature = "postgres")]
 mod serve_store_tls;
+mod serve_streams;
 #[cfg(feature = "tls")]
 mod serve_tls;
 #[cfg(feature = "otlp")]

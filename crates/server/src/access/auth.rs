@@ -8,7 +8,8 @@
 //!    request is counted once, when it is admitted, and has its [`Turn`] until its response was sent. After the file
 //!    was read again, rates begin anew; turns do not.
 //! 4. The last use of a token is noted at most once a second, so that requests do not write one cache line in turns.
-//! 5. A running server checks every second whether the file was replaced.
+//! 5. A running server checks every second whether the file was replaced. A response that is sent for long ends when its
+//!    token is not valid any more: see [`Pass`](crate::access::pass::Pass).
 
 use crate::access::credentials::credentials;
 use crate::access::rate::Rate;
@@ -203,6 +204,11 @@ impl Gatekeeper {
         known.allows(Need::In(database, Scope::Read)).then_some(known.scope)
     }
 
+    /// Returns whether a token with this hash is valid.
+    pub fn knows(&self, hash: &[u8; 32]) -> bool {
+        find_hash(&self.tokens.load(), hash).is_some()
+    }
+
     /// Returns what the sender of these headers may do. The request was already counted when it was admitted.
     pub fn rights(&self, headers: &HeaderMap) -> Rights {
         let tokens = self.tokens.load();
@@ -305,10 +311,13 @@ fn find<'t>(tokens: &'t [Known], headers: &HeaderMap) -> Option<&'t Known> {
 }
 
 fn find_token<'t>(tokens: &'t [Known], token: &[u8]) -> Option<&'t Known> {
-    let hash: [u8; 32] = Sha256::digest(token).into();
+    find_hash(tokens, &Sha256::digest(token).into())
+}
+
+fn find_hash<'t>(tokens: &'t [Known], hash: &[u8; 32]) -> Option<&'t Known> {
     let mut found = None;
     for known in tokens {
-        if bool::from(known.hash.ct_eq(&hash)) {
+        if bool::from(known.hash.ct_eq(hash)) {
             found = Some(known);
         }
     }

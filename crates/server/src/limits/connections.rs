@@ -13,13 +13,14 @@ pub struct Connections {
     most: usize,
     started: Instant,
     ending: AtomicBool,
+    closing: AtomicBool,
 }
 
 impl Connections {
     /// Creates a counter with no open connection and at most `most`.
     pub fn new(most: usize) -> Self {
-        let (started, ending) = (Instant::now(), AtomicBool::new(false));
-        Connections { places: Arc::new(Semaphore::new(most)), most, started, ending }
+        let (started, ending, closing) = (Instant::now(), AtomicBool::new(false), AtomicBool::new(false));
+        Connections { places: Arc::new(Semaphore::new(most)), most, started, ending, closing }
     }
 
     /// Returns the number of open connections.
@@ -40,6 +41,16 @@ impl Connections {
     /// Records that the server is about to end, so that clients should send no further requests.
     pub fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Records that the drain delay is over: what never ends by itself has to end now.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether the drain delay is over.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
     }
 
     /// Returns whether the server is about to end.

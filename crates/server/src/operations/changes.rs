@@ -3,10 +3,11 @@
 //! 1. A thread reads the changes and writes pieces into a pipe, which holds only a few. A slow client makes the thread
 //!    wait, and the database keeps what is not read yet, up to its limit. Beyond that the stream ends with `too-old`.
 //! 2. A stream ends when its client disconnects, when the database closes, or when no change came for the time in
-//!    `wait`.
+//!    `wait`. It also ends when its token is not valid any more, and when the server ends: it would never end by itself.
 //! 3. An error before the stream begins is a problem, as for any request. A later error is the last line or event, or
 //!    the bytes break off.
 
+use crate::access::pass::Pass;
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
@@ -14,6 +15,7 @@ use crate::calls::operation::{Access, Operation};
 use crate::calls::query::flag;
 use crate::data::held::Data;
 use crate::data::open::Open;
+use crate::limits::connections::Connections;
 use crate::limits::handoff::hand_off;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
@@ -43,7 +45,10 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     Access::Database(Scope::Read),
     Kind::Other,
     "Follow the commits of a database: NDJSON, server-sent events, or bytes for a copy",
-    |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
+    |parts, call, _| {
+        let pass = Pass::new(parts.keeper(), &call.headers);
+        Box::pin(changes(parts.data(), parts.room(), (pass, parts.connections()), call))
+    },
 )
 .needs(Capability::Changes)
 .takes(&["after", "consumer", "last-event-id", "changed", "prefix", "value_bytes", "wait", "feed", "rows"])
@@ -99,7 +104,12 @@ impl Format {
 }
 
 /// Handles GET.
-async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+async fn changes(
+    data: Arc<Data>,
+    room: Arc<Room>,
+    (pass, connections): (Pass, Arc<Connections>),
+    call: Call,
+) -> Answer {
     let target = call.target();
     let query = target.query();
     let format = Format::choose(query, &call.headers)?;
@@ -131,7 +141,8 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let (changes, rows) = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
     let (piece, _held) = (Vec::new(), (open, permit));
-    let following = Following { changes, format, rows, value_bytes, wait, writer, piece, _held };
+    let following =
+        Following { changes, format, rows, value_bytes, wait, pass, connections, writer, piece, _held };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.
@@ -206,6 +217,8 @@ struct Following {
     /// How many bytes of each value are sent, if not all.
     value_bytes: Option<u64>,
     wait: Option<Duration>,
+    pass: Pass,
+    connections: Arc<Connections>,
     writer: Writer,
     piece: Vec<u8>,
     /// A handle that keeps the database open, and the place of the stream.
@@ -215,7 +228,8 @@ struct Following {
 impl Following {
     fn run(mut self) {
         match self.follow() {
-            Ok(()) => {
+            Ok(Some(problem)) => self.fail(problem),
+            Ok(None) => {
                 if self.format == Format::Ndjson {
                     // With a filter, the position can be after the last commit that was shown.
                     let _ = writeln!(self.piece, "{{\"position\":{}}}", self.changes.position());
@@ -227,13 +241,20 @@ impl Following {
         }
     }
 
-    /// Writes changes until the client disconnects or no change comes in time.
-    fn follow(&mut self) -> Result<(), Ended<Stopped>> {
+    /// Writes changes until the client disconnects, no change comes in time, or the stream has to end. Returns the
+    /// problem because of which it has to, if there is one.
+    fn follow(&mut self) -> Result<Option<Problem>, Ended<Stopped>> {
         let watch = self.writer.watch();
         let (mut came, mut sent) = (Instant::now(), Instant::now());
         loop {
             if watch.is_over() {
                 return Err(Ended::Unwritten(Stopped));
+            }
+            if !self.pass.is_valid() {
+                return Ok(Some(Pass::ended()));
+            }
+            if self.connections.is_closing() {
+                return Ok(None);
             }
             let left = self.wait.map_or(LOOK, |wait| wait.saturating_sub(came.elapsed()).min(LOOK));
             let (piece, writer) = (&mut self.piece, &self.writer);
@@ -253,7 +274,7 @@ impl Following {
             } else if self.wait.is_some_and(|wait| came.elapsed() >= wait)
                 && (is_at_end || !self.changes.is_ready(Waker::noop()))
             {
-                return Ok(());
+                return Ok(None);
             }
             if self.format == Format::Events && self.piece.is_empty() && sent.elapsed() >= HEARTBEAT {
                 self.piece.extend_from_slice(b":\n\n");

@@ -6,8 +6,9 @@
 //!    There is a worker thread for each core, with an event loop of its own. The thread that reads a request also sends
 //!    its response, and wakes no other thread.
 //! 3. At SIGTERM, SIGINT or SIGXCPU `/readyz` says so. After the drain delay no further connection is accepted, and
-//!    every connection ends after its current request. After the drain time the remaining ones are closed. Then every
-//!    database is synced and closed.
+//!    every connection ends after its current request. A feed of changes, which never ends by itself, ends at once. Near
+//!    the end of the drain time the remaining connections are closed, which cancels statements that run for them. At its
+//!    end, every database is synced and closed.
 //! 4. At SIGHUP the configuration and the certificate are read again ([`Door`]). SIGUSR1 and SIGUSR2 are ignored. No
 //!    other file must be opened or read again, because the log is standard error, and tokens are read again when they
 //!    change.
@@ -30,9 +31,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -44,6 +45,12 @@ use tokio::time::{interval, sleep, timeout};
 const WAITING_THREADS: usize = 256;
 /// The number of open files in addition to connections.
 const OTHER_FILES: u64 = 2048;
+
+/// The part of the drain time that is left for work whose connection was closed: a tenth, and at most this.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+/// When the drain time ends; empty until it begins.
+type Deadline = Arc<OnceLock<Instant>>;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -214,10 +221,10 @@ impl Server {
             #[cfg(feature = "tls")]
             self.encryption.clone(),
         );
+        let (drain, deadline) = (self.app.config.limits.drain, Deadline::default());
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for number in 0..cores {
-            let drain = self.app.config.limits.drain;
-            self.workers.push(Worker::start(number, door.clone(), drain, ended.clone())?);
+            self.workers.push(Worker::start(number, door.clone(), Arc::clone(&deadline), ended.clone())?);
         }
         self.app.begin()?;
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
@@ -234,20 +241,30 @@ impl Server {
             };
             accept(&listeners, &app.connections.places, &workers, end).await;
             drop(listeners);
+            let _ = deadline.set(Instant::now() + drain);
+            app.connections.close();
             let _ = ending.send(true);
+            let patience = drain - (drain / 10).min(LAST_WORK);
+            #[cfg(feature = "redis")]
+            let redis = {
+                let app = Arc::clone(&app);
+                spawn_blocking(move || {
+                    if let Some(parts) = app.parts.native() {
+                        crate::redis::close(parts, patience);
+                    }
+                })
+            };
             let all = app.connections.places.acquire_many(app.config.limits.connections as u32);
-            if timeout(app.config.limits.drain, all).await.is_err() {
+            if timeout(patience, all).await.is_err() {
                 tracing::warn!("connections that did not end in time were closed");
             }
+            #[cfg(feature = "redis")]
+            let _ = redis.await;
             looking_after.abort();
         });
         // All of them end at once: the timers of their connections stand still since the accepting thread has left its
         // runtime.
         let threads: Vec<_> = workers.into_iter().map(|worker| worker.thread).collect();
-        #[cfg(feature = "redis")]
-        if let Some(parts) = app.parts.native() {
-            crate::redis::close(parts, app.config.limits.drain);
-        }
         for thread in threads {
             let _ = thread.join();
         }
@@ -256,14 +273,15 @@ impl Server {
 }
 
 impl Worker {
-    fn start(number: usize, door: Door, drain: Duration, ending: watch::Receiver<bool>) -> Result<Self> {
+    fn start(number: usize, door: Door, deadline: Deadline, ending: watch::Receiver<bool>) -> Result<Self> {
         let runtime = runtime()?;
         let (connections, coming) = mpsc::unbounded_channel();
         let work = move || {
             let _slice = ShortTimeSlice::begin();
             runtime.block_on(work(coming, door, ending));
             // Work whose clients have disconnected may still run. It ends before the databases are closed.
-            runtime.shutdown_timeout(drain);
+            let left = deadline.get().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            runtime.shutdown_timeout(left.unwrap_or_default());
         };
         let thread = thread::Builder::new().name(format!("pando-http-{number}")).spawn(work);
         let thread = thread.map_err(|error| Error::io("start the server's threads", error))?;
@@ -440,7 +458,7 @@ mod tests {
             #[cfg(feature = "tls")]
             None,
         );
-        let worker = Worker::start(7, door, Duration::ZERO, ended).unwrap();
+        let worker = Worker::start(7, door, Deadline::default(), ended).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();

@@ -13,6 +13,7 @@
 use crate::access::auth::{Gatekeeper, Turn};
 use crate::access::cors::{Cors, preflight};
 use crate::access::glance::Glance;
+use crate::access::pass::Pass;
 use crate::access::proxies::{Peer, Proxies};
 use crate::access::sites::{check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
@@ -36,7 +37,7 @@ use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{COMMIT, MIN_COMMIT};
-use axum::http::header::EXPECT;
+use axum::http::header::{AUTHORIZATION, EXPECT};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -231,6 +232,7 @@ impl Service {
         let Admitted { found, noted, origin, turn, wanted } = admitted;
         let (mut head, body) = request.into_parts();
         let uri = head.uri.clone();
+        let authorization = head.headers.get(AUTHORIZATION).cloned();
         let asked = coded::Asked::of(found.operation(), &head.headers);
         let (body, left) = lend(body, &head.headers);
         let results = head.extensions.remove();
@@ -255,6 +257,11 @@ impl Service {
         let is_whole = matches!(response.body(), Body::Whole(_));
         let left = left.take().filter(|_| reads_late && is_whole && is_to_be_heard(response.status()));
         noted.end(&settings.watch, &mut response);
+        let pass = || {
+            let headers = authorization.map(|value| (AUTHORIZATION, value)).into_iter().collect();
+            Pass::new(Arc::clone(&settings.keeper), &headers)
+        };
+        let response = response.map(|body| body.while_permitted(pass));
         let mut response = asked.answered(&settings.room, response);
         settings.cors.mark(origin, &mut response);
         let response = response.map(|body| body.keeps(turn));

@@ -1,11 +1,13 @@
 //! The body of a response. Most bodies are one piece of memory, and need no box and no virtual call.
 
+use crate::access::pass::Pass;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The body of a response.
@@ -61,6 +63,17 @@ impl Body {
                 Body::Pieces { body, working }
             }
             (body, _) => body,
+        }
+    }
+
+    /// Ends with an error if `pass` is not valid any more, some time after that. A body of one piece has no need of that.
+    pub fn while_permitted(self, pass: impl FnOnce() -> Pass) -> Self {
+        match self {
+            Body::Pieces { body, working } => {
+                let permitted = Permitted { body, pass: pass(), looked: Instant::now(), was_valid: true };
+                Body::Pieces { body: axum::body::Body::new(permitted), working }
+            }
+            whole => whole,
         }
     }
 
@@ -128,6 +141,55 @@ impl HttpBody for Keeping {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// How often a body looks whether its request is still permitted. A source of pieces that looks more often can end with
+/// words of its own, before the body breaks off at the second look.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A body that is sent as long as its request is permitted.
+struct Permitted {
+    body: axum::body::Body,
+    pass: Pass,
+    looked: Instant,
+    was_valid: bool,
+}
+
+impl Permitted {
+    /// Returns whether the request was permitted at this look or the last.
+    fn is_permitted(&mut self) -> bool {
+        let now = Instant::now();
+        if now - self.looked < LOOK {
+            return true;
+        }
+        let is_valid = self.pass.is_valid();
+        let is_permitted = is_valid || self.was_valid;
+        (self.looked, self.was_valid) = (now, is_valid);
+        is_permitted
+    }
+}
+
+impl HttpBody for Permitted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if !self.is_permitted() {
+            return Poll::Ready(Some(Err(axum::Error::new(Pass::ended().detail))));
+        }
         Pin::new(&mut self.body).poll_frame(context)
     }
 
