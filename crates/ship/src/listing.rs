@@ -98,6 +98,15 @@ impl Bucket {
         Ok(lineage.tail()?.is_some_and(|tail| !tail.head.is_release))
     }
 
+    /// Returns the newest commit in the bucket; 0 if it has no log yet.
+    ///
+    /// # Errors
+    /// `Missing` if the bucket holds no shipped database; `Io` if it cannot be reached; `Corruption` and `Foreign`,
+    /// naming the object.
+    pub fn newest_commit(&self) -> Result<u64> {
+        Ok(Lineage::expect(self)?.tail()?.map_or(0, |tail| tail.head.last_commit))
+    }
+
     /// Returns whether the bucket holds a shipped database.
     ///
     /// # Errors

@@ -248,6 +248,17 @@ fn shipping(figures: &Figures) -> Vec<Finding> {
 fn replica(figures: &Figures) -> Vec<Finding> {
     let Some(up) = figures.metrics.get("pando_replica_up", &[]) else { return Vec::new() };
     let late = figures.metric("pando_replica_lag_seconds");
+    if figures.metric("pando_replica_copying") > 0.0 {
+        let what = format!(
+            "The replica copies the database anew, because its next commit was no longer available from its \
+             source. It lacks {} commits, and serves reads from the old copy.",
+            text::count(figures.metric("pando_replica_lag_commits") as u64)
+        );
+        let advice = "Wait until the copy is complete, and do not promote this replica before: the commits \
+                      that it lacks would be lost. If this happens again, let the source keep more of its \
+                      log: --ship-keep-for for a bucket, max_changes_bytes for a server.";
+        return vec![Finding::warning("replica-copies", what, advice)];
+    }
     if up > 0.0 && late < LATE_S {
         return Vec::new();
     }
@@ -362,5 +373,7 @@ mod tests {
         };
         assert_eq!((replica(1, 59), replica(1, 60)), (vec![], vec![(Warning, "replica-late")]));
         assert_eq!(replica(0, 0), [(Warning, "replica-late")]);
+        let copying = "pando_replica_up{database=\"d\"} 1\npando_replica_copying{database=\"d\"} 1\n";
+        assert_eq!(names(&metrics(copying)), [(Warning, "replica-copies")]);
     }
 }

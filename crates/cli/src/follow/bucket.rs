@@ -37,8 +37,10 @@ impl Source for FromBucket {
         crate::ship::bucket::databases(&self.bucket)
     }
 
-    fn copy(&self, name: &str, dir: &Path, _: &dyn Watch) -> Result<Box<dyn Feed>> {
+    fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {
         let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
+        // The replica can say meanwhile how much it lacks.
+        watch.reached(bucket.newest_commit()?);
         ship::restore(&bucket, Goal::Newest, dir, &mut |_| {})?;
         Ok(Box::new(FromLog { follower: Follower::open(&bucket, dir)?, interval: self.interval }))
     }

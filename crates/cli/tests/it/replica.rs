@@ -588,3 +588,74 @@ fn an_interval_at_which_a_server_would_spin_is_refused() {
         }
     }
 }
+
+/// Copies a folder. The parts of bases are left out: a read of one waits until [`fill`] has put it there.
+#[cfg(feature = "ship")]
+fn copy_without_parts(from: &Path, to: &Path) -> Vec<(std::path::PathBuf, std::path::PathBuf)> {
+    std::fs::create_dir_all(to).unwrap();
+    let mut waiting = Vec::new();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            waiting.extend(copy_without_parts(&from, &to));
+        } else if from.parent().unwrap().ends_with("parts/base") {
+            assert!(std::process::Command::new("mkfifo").arg(&to).status().unwrap().success());
+            waiting.push((from, to));
+        } else {
+            std::fs::copy(&from, &to).unwrap();
+        }
+    }
+    waiting
+}
+
+/// A replica whose copy is under way says so, and doctor does not advise to promote it.
+#[cfg(feature = "ship")]
+#[test]
+fn a_replica_that_copies_a_database_anew_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (filled, bucket) = (at("filled"), at("bucket"));
+    let primary = Server::start_with(&at("a"), &["--ship", filled.to_str().unwrap(), "--ship-mode", "sync"]);
+    for n in 0..7 {
+        assert_eq!(primary.ask("PUT", &format!("/v0/entity?id={n}"), b"1").status, 201);
+    }
+    let newest = stat(&primary, "last_commit");
+    // It finds its database later, and a copy of that which waits.
+    let other = replica(&at("b"), bucket.to_str().unwrap());
+    let waiting = copy_without_parts(&filled, &at("copied"));
+    assert!(!waiting.is_empty());
+    std::fs::rename(at("copied"), &bucket).unwrap();
+    let lag = || json(&other.ask("GET", "/v1/server", b""))["replica"]["databases"]["default"].clone();
+    let begun = Instant::now();
+    while lag()["lag_commits"] == 0 {
+        assert!(begun.elapsed() < PATIENCE, "{}", lag());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let found = lag();
+    let expected = serde_json::json!([true, true, newest, 0, null]);
+    let fields = ["copying", "up", "newest_commit", "copies", "error"].map(|name| found[name].clone());
+    assert_eq!(serde_json::Value::from(fields.to_vec()), expected, "{found}");
+    std::thread::sleep(Duration::from_millis(1100));
+    assert!(lag()["lag_seconds"].as_f64() > Some(1.0), "{}", lag());
+    let metrics = other.ask("GET", "/metrics", b"").text().to_owned();
+    assert!(metrics.contains("pando_replica_copying{database=\"default\"} 1"), "{metrics}");
+    let ready = other.ask("GET", "/readyz", b"");
+    assert!(ready.status == 503 && ready.text().contains("first copy is not complete"), "{ready:?}");
+    let doctor = pando(["--url", &format!("{}/default", url(&other)), "doctor"]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(said.contains("[replica-copies]") && !said.contains("[replica-late]"), "{said}");
+    // Each attempt that waits gets nothing, and the next one finds all parts.
+    for (from, to) in waiting {
+        let to = bucket.join(to.strip_prefix(at("copied")).unwrap());
+        std::fs::copy(&from, at("part")).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&to).map(drop).unwrap();
+        std::fs::rename(at("part"), &to).unwrap();
+    }
+    let begun = Instant::now();
+    while other.ask("GET", "/v0/entity?id=6", b"").status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "{}", lag());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    await_level(&primary, &other);
+    assert_eq!((&lag()["copying"], &lag()["copies"]), (&false.into(), &1.into()), "{}", lag());
+}

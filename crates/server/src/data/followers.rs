@@ -195,10 +195,10 @@ fn copy(
     progress: &Progress,
 ) -> Result<Box<dyn Feed>> {
     let path = databases.copying(name)?;
+    progress.copies();
     let copied = replicas.source.copy(name, &path, progress);
     match copied {
         Ok(feed) => {
-            progress.copied();
             tracing::info!(database = %name, "the database was copied");
             Ok(feed)
         }
@@ -220,6 +220,7 @@ fn copy_new(
 ) -> Result<Box<dyn Feed>> {
     let feed = copy(databases, replicas, name, progress)?;
     databases.replace(name).map_err(Problem::into_error)?;
+    progress.copied();
     Ok(feed)
 }
 
@@ -361,7 +362,10 @@ impl Followers {
             self.entity.attach(databases.open(name).map_err(Problem::into_error)?)?;
         }
         match replaced.map_err(Problem::into_error)? {
-            Some(_) => Ok(feed),
+            Some(_) => {
+                progress.copied();
+                Ok(feed)
+            }
             None => Err(Error::new(ErrorKind::Closed, "the server ends")),
         }
     }

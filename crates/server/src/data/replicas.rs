@@ -4,6 +4,7 @@
 //!    follow no more.
 //! 2. The lag of a database counts from the last moment at which it had everything that its source was known to have.
 //!    So it grows while the source cannot be reached, whatever the clocks of the two machines show.
+//! 3. While a database is copied anew, it lacks commits however far it was before, and its lag grows.
 
 use crate::data::end::End;
 use crate::following::{Source, Watch};
@@ -43,8 +44,9 @@ struct Inner {
     /// When the database had everything that was known.
     level_at: Instant,
     is_up: bool,
-    /// Whether the source was reached since the start.
+    /// Whether the source was reached since the start, and since the last copy.
     has_reached: bool,
+    is_copying: bool,
     copies: u64,
     error: Option<String>,
 }
@@ -62,6 +64,8 @@ pub struct Lag {
     pub commits: u64,
     /// The time since it had everything, in seconds; 0 if it has everything.
     pub seconds: f64,
+    /// Whether the whole database is being copied.
+    pub is_copying: bool,
     /// The number of times that the database was copied since the start of the server.
     pub copies: u64,
     /// The last error; `None` while the source can be reached.
@@ -116,11 +120,15 @@ impl Replicas {
         Some(progress.lag(db.snapshot().ok()?.commit_number()))
     }
 
-    /// Returns the last error if the source of the database `name` was not reached since the start.
-    pub fn not_reached(&self, name: &str) -> Option<String> {
+    /// Returns why a database `name` that is empty may lack everything: its source was not reached since the start, or its
+    /// copy is not complete. `None` if it is empty because its source is.
+    pub fn not_copied(&self, name: &str) -> Option<String> {
         let not_tried = || "it was not reached yet".to_owned();
         let Some(progress) = self.all().get(name).map(Arc::clone) else { return Some(not_tried()) };
         let inner = progress.inner();
+        if inner.is_copying {
+            return Some("its first copy is not complete".to_owned());
+        }
         (!inner.has_reached).then(|| inner.error.clone().unwrap_or_else(not_tried))
     }
 
@@ -142,6 +150,7 @@ impl Progress {
             level_at: Instant::now(),
             is_up: false,
             has_reached: false,
+            is_copying: false,
             copies: 0,
             error: None,
         };
@@ -156,26 +165,34 @@ impl Progress {
         let mut inner = self.inner();
         let newest_commit = inner.newest_commit.max(applied_commit);
         let commits = newest_commit - applied_commit;
-        if inner.is_up && commits == 0 {
+        let is_level = inner.is_up && !inner.is_copying && commits == 0;
+        if is_level {
             inner.level_at = Instant::now();
         }
-        let is_level = inner.is_up && commits == 0;
         let seconds = if is_level { 0.0 } else { inner.level_at.elapsed().as_secs_f64() };
-        let (is_up, copies, error) = (inner.is_up, inner.copies, inner.error.clone());
-        Lag { is_up, applied_commit, newest_commit, commits, seconds, copies, error }
+        let Inner { is_up, is_copying, copies, .. } = *inner;
+        let error = inner.error.clone();
+        Lag { is_up, applied_commit, newest_commit, commits, seconds, is_copying, copies, error }
     }
 
-    /// Notes that the database was copied.
+    /// Notes that the whole database is being copied from now on.
+    pub fn copies(&self) {
+        self.inner().is_copying = true;
+    }
+
+    /// Notes that the database was copied, and that the copy is in its place.
     pub fn copied(&self) {
         let mut inner = self.inner();
-        (inner.copies, inner.level_at) = (inner.copies + 1, Instant::now());
+        (inner.is_copying, inner.copies, inner.level_at) = (false, inner.copies + 1, Instant::now());
+        // An empty copy may be older than the first commit. The feed finds out.
+        inner.has_reached = false;
     }
 
     /// Notes an error. Returns whether it is another one than the last.
     pub fn failed(&self, error: &Error) -> bool {
         let text = error.to_string();
         let mut inner = self.inner();
-        inner.is_up = false;
+        (inner.is_up, inner.is_copying) = (false, false);
         inner.error.replace(text.clone()) != Some(text)
     }
 }
@@ -202,7 +219,7 @@ impl Watch for Progress {
 
 impl Lag {
     /// Returns names, descriptions and values of the gauges, without the prefix `pando_replica_`.
-    pub fn gauges(&self) -> [(&'static str, &'static str, f64); 6] {
+    pub fn gauges(&self) -> [(&'static str, &'static str, f64); 7] {
         [
             ("up", "1 if the source could be reached at the last attempt.", f64::from(u8::from(self.is_up))),
             ("applied_commit", "The last commit that was applied.", self.applied_commit as f64),
@@ -213,6 +230,11 @@ impl Lag {
             ),
             ("lag_commits", "Commits of the source that were not applied.", self.commits as f64),
             ("lag_seconds", "Seconds since the replica had everything.", self.seconds),
+            (
+                "copying",
+                "1 while the whole database is copied, because its next commit was no longer available.",
+                f64::from(u8::from(self.is_copying)),
+            ),
             ("copies", "Times that the whole database was copied since the start.", self.copies as f64),
         ]
     }

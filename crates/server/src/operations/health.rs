@@ -97,7 +97,7 @@ async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<
     }
     let default = default.map_err(not_ready)?;
     let replicas = data.databases.replicas().filter(|replicas| replicas.is_replica());
-    if let Some(why) = replicas.as_ref().and_then(|replicas| replicas.not_reached(DEFAULT_DATABASE))
+    if let Some(why) = replicas.as_ref().and_then(|replicas| replicas.not_copied(DEFAULT_DATABASE))
         && default.db.snapshot()?.tables()?.is_empty()
     {
         let detail = format!("the replica has copied nothing yet: {why}");
@@ -117,8 +117,9 @@ async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<
         "text/plain",
         match lag {
             None => "ready\n".to_owned(),
-            Some(Lag { commits, seconds, .. }) => {
-                format!("ready\nreplica: lag_commits={commits} lag_seconds={seconds:.3}\n")
+            Some(Lag { commits, seconds, is_copying, .. }) => {
+                let copying = u8::from(is_copying);
+                format!("ready\nreplica: lag_commits={commits} lag_seconds={seconds:.3} copying={copying}\n")
             }
         },
     ))
@@ -165,6 +166,7 @@ fn replica(databases: &Databases) -> Value {
             "newest_commit": lag.newest_commit,
             "lag_commits": lag.commits,
             "lag_seconds": lag.seconds,
+            "copying": lag.is_copying,
             "copies": lag.copies,
             "error": lag.error,
         });
