@@ -44,6 +44,19 @@ pub fn sql_value(value: ValueRef<'_>) -> Value {
     }
 }
 
+/// Returns what [`sql_value`] does if the value has at most `limit` bytes. Otherwise returns the first of them, in the
+/// form of [`add_value`].
+pub fn cut_sql_value(value: ValueRef<'_>, limit: usize) -> Value {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) if bytes.len() > limit => {
+            let mut cut = Object::new();
+            add_value(&mut cut, &bytes[..limit], bytes.len() as u64);
+            cut.into()
+        }
+        whole => sql_value(whole),
+    }
+}
+
 /// Returns the parameter of a statement that a JSON value stands for, in the form that [`sql_value`] writes.
 pub fn sql_parameter(value: &Value) -> Outcome<sql::Value> {
     let unknown = || {
@@ -107,6 +120,18 @@ mod tests {
             json!({ "value_bytes": 3, "truncated": true, "value_hex": "fffe" })
         );
         assert_eq!(shown(b"", 0), json!({ "value_bytes": 0, "value": "" }));
+    }
+
+    #[test]
+    fn a_long_value_of_sql_is_cut() {
+        let shown = |value| cut_sql_value(value, 3);
+        assert_eq!(shown(ValueRef::Integer(12_345)), json!(12_345));
+        assert_eq!(shown(ValueRef::Text(b"abc")), json!("abc"));
+        let cut = json!({ "value_bytes": 4, "truncated": true, "value": "ab" });
+        assert_eq!(shown(ValueRef::Text("abä".as_bytes())), cut);
+        let cut = json!({ "value_bytes": 4, "truncated": true, "value_hex": "ff0001" });
+        assert_eq!(shown(ValueRef::Blob(b"\xff\x00\x01\x02")), cut);
+        assert_eq!(shown(ValueRef::Blob(b"\xff")), json!({ "hex": "ff" }));
     }
 
     #[test]

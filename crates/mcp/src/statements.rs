@@ -3,9 +3,9 @@
 use crate::arguments::Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::held::Held;
-use crate::shown::{sql_parameter, sql_value};
+use crate::shown::{cut_sql_value, sql_parameter};
 use serde_json::{Value, json};
-use sql::{Confines, Connection};
+use sql::{Confines, Connection, Row};
 use std::time::Instant;
 
 /// How many rows a query returns unless the call says otherwise.
@@ -88,10 +88,14 @@ fn run(held: &Held, connection: &Connection, text: &str, arguments: &Arguments) 
     }
     let (mut all, mut bytes, mut has_more) = (Vec::new(), 0, false);
     while let Some(row) = rows.next().map_err(in_words)? {
-        let values: Vec<Value> = (0..row.len()).map(|column| sql_value(row.get(column))).collect();
-        let values = Value::from(values);
-        let size = values.to_string().len();
-        if all.len() == limit || (bytes + size > held.options.result_bytes && !all.is_empty()) {
+        let (mut value_limit, most) = (held.options.result_bytes, held.options.result_bytes);
+        let (mut values, mut size) = shown_row(&row, value_limit);
+        // A first row that is too long by itself is shown all the same, with less of its values.
+        while all.is_empty() && size > most && value_limit > 0 {
+            value_limit /= 2;
+            (values, size) = shown_row(&row, value_limit);
+        }
+        if all.len() == limit || (bytes + size > most && !all.is_empty()) {
             has_more = true;
             break;
         }
@@ -103,4 +107,12 @@ fn run(held: &Held, connection: &Connection, text: &str, arguments: &Arguments) 
         while rows.next().map_err(in_words)?.is_some() {}
     }
     Ok(json!({ "columns": rows.columns(), "rows": all, "has_more": has_more, "changes": rows.changes() }))
+}
+
+/// Returns a row with at most `limit` bytes of each value, and its length as text.
+fn shown_row(row: &Row<'_>, limit: usize) -> (Value, usize) {
+    let values: Vec<Value> = (0..row.len()).map(|column| cut_sql_value(row.get(column), limit)).collect();
+    let values = Value::from(values);
+    let size = values.to_string().len();
+    (values, size)
 }

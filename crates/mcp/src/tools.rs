@@ -90,7 +90,8 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         name: "query",
         description: "Runs one SQL statement that only reads, over typed tables and views, and returns its \
-                      rows. SQLite's dialect; CTEs, window functions and JSON functions work.",
+                      rows. SQLite's dialect; CTEs, window functions and JSON functions work. A value that is \
+                      too long for a result is cut: {\"truncated\": true}; read the rest with substr().",
         writes: false,
         arguments: &[
             SQL,

@@ -272,6 +272,29 @@ fn an_agent_that_may_write_does() {
     failure(pando(["get", path, "numbers", "k001"]), 1);
 }
 
+/// One value cannot fill the context of an agent.
+#[test]
+fn a_row_that_is_too_long_for_a_result_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    shop(dir.path());
+    let mut agent = Agent::start(dir.path(), &["--result-size", "10K"]);
+    for sql in [
+        "SELECT hex(zeroblob(3000000)), 7",
+        "SELECT zeroblob(6000000), 7",
+        "SELECT replace(hex(zeroblob(3000000)), '00', char(1)), 7",
+    ] {
+        let found = agent.call("query", json!({ "sql": sql }));
+        assert!(found["rows"].to_string().len() <= 10 << 10, "{sql}");
+        let row = &found["rows"][0];
+        assert_eq!((&row[0]["truncated"], &row[1]), (&json!(true), &json!(7)), "{sql}: {row}");
+        assert!(row[0]["value_bytes"].as_u64() >= Some(3_000_000), "{sql}");
+    }
+    // A later row is left for the next result.
+    let found = agent.call("query", json!({ "sql": "SELECT 1 UNION ALL SELECT hex(zeroblob(3000000))" }));
+    assert_eq!((&found["rows"], &found["has_more"]), (&json!([[1]]), &json!(true)), "{found}");
+    agent.end();
+}
+
 /// It reads beside a process that writes, and sees what that one commits; it does not write then.
 #[test]
 fn it_works_beside_a_writer() {
