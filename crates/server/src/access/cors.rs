@@ -19,7 +19,7 @@ use pando::{Error, Result};
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept, authorization, content-encoding, content-type, if-match, if-none-match, if-range, \
-     pando-min-commit, pando-transaction, range, traceparent, x-request-id",
+     last-event-id, pando-min-commit, pando-transaction, range, traceparent, x-request-id",
 );
 /// What a page may read, beside the headers that every page may read.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(

@@ -373,3 +373,27 @@ fn of_rows(name: &str) -> Value {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::cors::preflight;
+    use crate::routes::table::operations;
+    use axum::http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_REQUEST_METHOD};
+    use axum::http::{HeaderMap, HeaderValue, Method};
+
+    #[test]
+    fn a_page_of_another_site_may_send_every_header_that_an_operation_takes() {
+        let asks = (ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static("GET"));
+        let reply = preflight(&Method::OPTIONS, &HeaderMap::from_iter([asks])).unwrap();
+        let allowed = reply.headers()[ACCESS_CONTROL_ALLOW_HEADERS].to_str().unwrap();
+        let names = operations().flat_map(|operation| operation.parameters.iter());
+        let mut count = 0;
+        for parameter in names.map(|name| parameter(name)).filter(|parameter| parameter["in"] == "header") {
+            let name = parameter["name"].as_str().unwrap().to_lowercase();
+            assert!(allowed.split(", ").any(|allowed| allowed == name), "{name}");
+            count += 1;
+        }
+        assert!(count > 5, "{count}");
+    }
+}
