@@ -271,6 +271,14 @@ fn many_records_come_in_order_and_in_pages() {
     body.push_str(&json!({"key_hex": "ff00", "value_hex": "fe"}).to_string());
     let imported = client.ask("POST", ENTRIES, &[], body.as_bytes());
     assert_eq!(value(&imported)["records"], 5001);
+    // What names a range has no effect on keys, so it is refused beside them.
+    for other in ["start=b", "end=b", "prefix=b", "limit=1", "reverse=true", "cursor=61"] {
+        let refused = client.ask("GET", &format!("{ENTRIES}?key=a&{other}"), &[], b"");
+        assert!(
+            refused.status == 400 && refused.text().contains("exclude each other"),
+            "{other}: {refused:?}"
+        );
+    }
     let none = client.ask("GET", &format!("{ENTRIES}?limit=0"), &[], b"");
     assert_eq!(none.status, 400, "no cursor could say where to go on");
     let mut get = |query: &str| lines(&client.ask("GET", &format!("{ENTRIES}?{query}"), &[], b""));

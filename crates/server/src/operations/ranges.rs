@@ -132,8 +132,12 @@ fn which(query: Option<&str>) -> Answer<Which> {
         })
     });
     let cursor = cursor.transpose()?;
-    // Unused parameters are checked too, so that no client believes that they had an effect.
     if !keys.is_empty() {
+        // No client may believe that they had an effect.
+        let of_ranges = ["start", "end", "prefix", "reverse", "limit", "cursor"];
+        if let Some(name) = of_ranges.iter().find(|name| raw_parameter(query, name).is_some()) {
+            return Err(Problem::bad_request(format!("`key` and `{name}` exclude each other")));
+        }
         return Ok(Which::Keys(keys));
     }
     let rest = match cursor {
