@@ -150,15 +150,28 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        match &self.0.source {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
-        }
+        let Some(source) = &self.0.source else { return Ok(()) };
+        // An error that passed through another layer has the message of its cause.
+        let source = source.to_string();
+        if self.0.message.ends_with(&source) { Ok(()) } else { write!(f, ": {source}") }
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_written_once() {
+        let of = |message: &str| Error::new(ErrorKind::Io, message.to_owned()).caused_by("it is full");
+        assert_eq!(of("cannot write").to_string(), "cannot write: it is full");
+        assert_eq!(of("it is full").to_string(), "it is full");
+        assert_eq!(of("it is full").within("the commit").to_string(), "the commit: it is full");
     }
 }
