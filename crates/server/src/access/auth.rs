@@ -8,8 +8,8 @@
 //!    request is counted once, when it is admitted, and has its [`Turn`] until its response was sent. After the file
 //!    was read again, rates begin anew; turns do not.
 //! 4. The last use of a token is noted at most once a second, so that requests do not write one cache line in turns.
-//! 5. A running server checks every second whether the file was replaced. A response that is sent for long ends when its
-//!    token is not valid any more: see [`Pass`](crate::access::pass::Pass).
+//! 5. A running server checks every second whether the file was replaced. A response that is sent for long ends when
+//!    its token is not valid any more: see [`Pass`](crate::access::pass::Pass).
 
 use crate::access::credentials::credentials;
 use crate::access::rate::Rate;
@@ -162,10 +162,17 @@ impl Gatekeeper {
     /// Returns the problem of a request without a known token, and counts a token that is not known.
     #[cold]
     fn reject(&self, headers: &HeaderMap) -> Problem {
-        if headers.contains_key(AUTHORIZATION) {
-            self.fail_login();
+        if !headers.contains_key(AUTHORIZATION) {
+            return unauthorized(
+                "a token is required: send `Authorization: Bearer TOKEN`; create one with `pando token \
+                 create`",
+            );
         }
-        unauthorized()
+        self.fail_login();
+        unauthorized(
+            "the token in `Authorization` is not valid: it is unknown, was revoked, or has expired; create \
+             one with `pando token create`, and send `Authorization: Bearer TOKEN`",
+        )
     }
 
     fn fail_login(&self) {
@@ -325,9 +332,7 @@ fn find_hash<'t>(tokens: &'t [Known], hash: &[u8; 32]) -> Option<&'t Known> {
 }
 
 #[cold]
-fn unauthorized() -> Problem {
-    let detail =
-        "a token is required: send `Authorization: Bearer TOKEN`; create one with `pando token create`";
+fn unauthorized(detail: &'static str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
@@ -400,6 +405,9 @@ mod tests {
         assert_eq!(status(&bearer(&reader), Need::All(Scope::Read)), Err(403));
         assert_eq!(status(&bearer(&admin), Need::All(Scope::Admin)), Ok(()));
         assert_eq!(status(&headers("bearer"), Need::Any), Err(401));
+        let detail = |headers: &HeaderMap| admit(&keeper, headers, Need::Any).unwrap_err().detail;
+        assert!(detail(&HeaderMap::new()).contains("a token is required"));
+        assert!(detail(&bearer("pando_wrong")).contains("was revoked, or has expired"));
         let rights = |token: &str| {
             let rights = keeper.rights(&bearer(token));
             (rights.in_all(), rights.in_database("a"), rights.in_database("b"))
