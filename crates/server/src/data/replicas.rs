@@ -120,8 +120,8 @@ impl Replicas {
         Some(progress.lag(db.snapshot().ok()?.commit_number()))
     }
 
-    /// Returns why a database `name` that is empty may lack everything: its source was not reached since the start, or its
-    /// copy is not complete. `None` if it is empty because its source is.
+    /// Returns why a database `name` that is empty may lack everything: its source was not reached since the start, or
+    /// its copy is not complete. `None` if it is empty because its source is.
     pub fn not_copied(&self, name: &str) -> Option<String> {
         let not_tried = || "it was not reached yet".to_owned();
         let Some(progress) = self.all().get(name).map(Arc::clone) else { return Some(not_tried()) };

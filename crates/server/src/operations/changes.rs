@@ -3,7 +3,8 @@
 //! 1. A thread reads the changes and writes pieces into a pipe, which holds only a few. A slow client makes the thread
 //!    wait, and the database keeps what is not read yet, up to its limit. Beyond that the stream ends with `too-old`.
 //! 2. A stream ends when its client disconnects, when the database closes, or when no change came for the time in
-//!    `wait`. It also ends when its token is not valid any more, and when the server ends: it would never end by itself.
+//!    `wait`. It also ends when its token is not valid any more, and when the server ends: it would never end by
+//!    itself.
 //! 3. An error before the stream begins is a problem, as for any request. A later error is the last line or event, or
 //!    the bytes break off.
 

@@ -6,9 +6,9 @@
 //!    There is a worker thread for each core, with an event loop of its own. The thread that reads a request also sends
 //!    its response, and wakes no other thread.
 //! 3. At SIGTERM, SIGINT or SIGXCPU `/readyz` says so. After the drain delay no further connection is accepted, and
-//!    every connection ends after its current request. A feed of changes, which never ends by itself, ends at once. Near
-//!    the end of the drain time the remaining connections are closed, which cancels statements that run for them. At its
-//!    end, every database is synced and closed.
+//!    every connection ends after its current request. A feed of changes, which never ends by itself, ends at once.
+//!    Near the end of the drain time the remaining connections are closed, which cancels statements that run for them.
+//!    At its end, every database is synced and closed.
 //! 4. At SIGHUP the configuration and the certificate are read again ([`Door`]). SIGUSR1 and SIGUSR2 are ignored. No
 //!    other file must be opened or read again, because the log is standard error, and tokens are read again when they
 //!    change.

@@ -34,7 +34,7 @@ use crate::serving::noted::{Noted, count, is_only_counted};
 use crate::serving::store;
 use crate::shipping::Ship;
 use crate::watch::watcher::Watch;
-use crate::wire::body::Body;
+use crate::wire::body::{Body, Look};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{COMMIT, MIN_COMMIT};
 use axum::http::header::{AUTHORIZATION, EXPECT};
@@ -257,11 +257,12 @@ impl Service {
         let is_whole = matches!(response.body(), Body::Whole(_));
         let left = left.take().filter(|_| reads_late && is_whole && is_to_be_heard(response.status()));
         noted.end(&settings.watch, &mut response);
-        let pass = || {
+        let look = || -> Look {
             let headers = authorization.map(|value| (AUTHORIZATION, value)).into_iter().collect();
-            Pass::new(Arc::clone(&settings.keeper), &headers)
+            let pass = Pass::new(Arc::clone(&settings.keeper), &headers);
+            Box::new(move || pass.is_valid())
         };
-        let response = response.map(|body| body.while_permitted(pass));
+        let response = response.map(|body| body.while_permitted(look));
         let mut response = asked.answered(&settings.room, response);
         settings.cors.mark(origin, &mut response);
         let response = response.map(|body| body.keeps(turn));

@@ -1,6 +1,5 @@
 //! The body of a response. Most bodies are one piece of memory, and need no box and no virtual call.
 
-use crate::access::pass::Pass;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
@@ -66,11 +65,12 @@ impl Body {
         }
     }
 
-    /// Ends with an error if `pass` is not valid any more, some time after that. A body of one piece has no need of that.
-    pub fn while_permitted(self, pass: impl FnOnce() -> Pass) -> Self {
+    /// Ends with an error some time after what `look` returns has returned false. A body of one piece has no need of
+    /// that.
+    pub fn while_permitted(self, look: impl FnOnce() -> Look) -> Self {
         match self {
             Body::Pieces { body, working } => {
-                let permitted = Permitted { body, pass: pass(), looked: Instant::now(), was_valid: true };
+                let permitted = Permitted { body, look: look(), looked: Instant::now(), was_valid: true };
                 Body::Pieces { body: axum::body::Body::new(permitted), working }
             }
             whole => whole,
@@ -156,11 +156,16 @@ impl HttpBody for Keeping {
 /// How often a body looks whether its request is still permitted. A source of pieces that looks more often can end with
 /// words of its own, before the body breaks off at the second look.
 const LOOK: Duration = Duration::from_secs(1);
+/// The error of a body that breaks off.
+const NOT_PERMITTED: &str = "the token of the request was revoked or has expired while the response was sent";
+
+/// Returns whether the request of a body is still permitted.
+pub type Look = Box<dyn Fn() -> bool + Send>;
 
 /// A body that is sent as long as its request is permitted.
 struct Permitted {
     body: axum::body::Body,
-    pass: Pass,
+    look: Look,
     looked: Instant,
     was_valid: bool,
 }
@@ -172,7 +177,7 @@ impl Permitted {
         if now - self.looked < LOOK {
             return true;
         }
-        let is_valid = self.pass.is_valid();
+        let is_valid = (self.look)();
         let is_permitted = is_valid || self.was_valid;
         (self.looked, self.was_valid) = (now, is_valid);
         is_permitted
@@ -188,7 +193,7 @@ impl HttpBody for Permitted {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if !self.is_permitted() {
-            return Poll::Ready(Some(Err(axum::Error::new(Pass::ended().detail))));
+            return Poll::Ready(Some(Err(axum::Error::new(NOT_PERMITTED))));
         }
         Pin::new(&mut self.body).poll_frame(context)
     }
