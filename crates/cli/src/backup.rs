@@ -203,7 +203,9 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
     if args.list {
         return match backups {
             [] => list(&Backups::open(target)?, args.format.format()),
-            _ => Err(Failure::Usage("--list takes one folder of backups".to_owned())),
+            _ => Err(Failure::Usage(
+                "--list takes one folder of backups, or one bucket; leave the other paths out".to_owned(),
+            )),
         };
     }
     let report = match backups {
@@ -231,10 +233,14 @@ fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Opt
     let format = args.format.format();
     let run = |source: &Path| {
         let bucket = bucket::connect(source)?;
-        if args.list {
-            return bucket::list(&bucket, format);
-        }
-        bucket::restore(&bucket, bucket::goal(args.at.as_deref(), args.commit)?, target, format)
+        let done = match args.list {
+            true => bucket::list(&bucket, format),
+            false => {
+                let goal = bucket::goal(args.at.as_deref(), args.commit)?;
+                bucket::restore(&bucket, goal, target, format)
+            }
+        };
+        done.map_err(bucket::named(&bucket.to_string()))
     };
     match sources {
         [] if args.list && bucket::is_bucket(target) => Some(run(target)),

@@ -36,6 +36,8 @@ pub enum Doing {
 pub enum Failure {
     /// An error of the engine.
     Engine(Error),
+    /// An error that names a bucket, or an object in it.
+    Bucket(Error),
     /// The operating system refused `what`.
     System { what: String, cause: io::Error },
     /// The key is absent.
@@ -75,7 +77,7 @@ impl Failure {
     pub fn keeping(self, kept: String, unsure: &str) -> Self {
         let is_unsure = match &self {
             Failure::Unanswered(_) => true,
-            Failure::Engine(error) => error.kind() == ErrorKind::Indeterminate,
+            Failure::Engine(error) | Failure::Bucket(error) => error.kind() == ErrorKind::Indeterminate,
             _ => false,
         };
         let kept = if is_unsure { format!("{kept}; {unsure}") } else { kept };
@@ -101,7 +103,7 @@ impl Failure {
     /// Returns the message in one line.
     pub fn message(&self) -> String {
         match self {
-            Failure::Engine(error) => error.to_string(),
+            Failure::Engine(error) | Failure::Bucket(error) => error.to_string(),
             Failure::System { what, cause } => format!("cannot {what}: {cause}"),
             Failure::Absent(message)
             | Failure::Usage(message)
@@ -123,7 +125,7 @@ impl Failure {
             Failure::Partly { cause, .. } => cause.code(),
             Failure::Usage(_) => 2,
             Failure::Damaged(_) => 3,
-            Failure::Engine(error) => match error.kind() {
+            Failure::Engine(error) | Failure::Bucket(error) => match error.kind() {
                 ErrorKind::Invalid | ErrorKind::Mismatch => 2,
                 ErrorKind::Corruption | ErrorKind::Foreign => 3,
                 ErrorKind::Locked => 4,
@@ -137,6 +139,7 @@ impl Failure {
     fn help(&self, doing: Doing) -> Option<&'static str> {
         let error = match self {
             Failure::Engine(error) => error,
+            Failure::Bucket(error) => return help_of_bucket(error.kind()),
             Failure::Partly { cause, .. } => return cause.help_of_rest(doing),
             _ => return None,
         };
@@ -183,6 +186,21 @@ impl Failure {
     }
 }
 
+/// Returns advice about an error that names a bucket.
+fn help_of_bucket(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::Corruption => {
+            "keep the bucket as it is: put the named object back from an older version in the store, \
+             restore an earlier state (--commit, --at), or ship to a new prefix, which begins with a base"
+        }
+        ErrorKind::Foreign => "name the prefix of one database, which this version of Pando can read",
+        ErrorKind::Missing => "`pando restore URL --list` shows the databases and states of a bucket",
+        ErrorKind::Conflict => "run the command again",
+        ErrorKind::Full => "make room and run the command again",
+        _ => return None,
+    })
+}
+
 /// Returns whether an option asks for something else than what a database or a table has. The kind of the error alone
 /// does not tell: a backup of another database is a mismatch, too. The messages are those of the engine, also if they
 /// come from a server.
@@ -223,6 +241,10 @@ mod tests {
             }
         }
         assert!(!help(ErrorKind::Corruption, Doing::Salvaging).contains("salvage"));
+        for kind in [ErrorKind::Missing, ErrorKind::Corruption, ErrorKind::Foreign] {
+            let said = Failure::Bucket(Error::new(kind, "it happened")).help(Doing::Using).unwrap();
+            assert!(!said.contains("salvage") && !said.contains("directory"), "{kind:?}: {said}");
+        }
         assert!(help(ErrorKind::Missing, Doing::Using).contains("`put`"));
         let partly = |cause: Failure| cause.keeping("7 are there".to_owned(), "more may be");
         let full = partly(Failure::Engine(Error::new(ErrorKind::Full, "it is full")));

@@ -291,7 +291,11 @@ pub fn run(args: ServeArgs, reload: impl FnOnce(Level) -> Option<Reload>) -> Out
     let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
     log.take_panics();
     let level = logging::start(args.log_level(), log.clone());
+    #[cfg(feature = "ship")]
+    let bucket = args.ship.url().or(args.follow.follow.as_deref()).unwrap_or_default().to_owned();
     let outcome = serve(args, reload(level));
+    #[cfg(feature = "ship")]
+    let outcome = outcome.map_err(crate::ship::bucket::named(&bucket));
     if let Err(failure) = &outcome {
         // The failure is written through the log, because the reader of standard error may have stalled.
         let _ = failure.write(&mut log.line(), Doing::Creating);

@@ -205,8 +205,8 @@ impl Follower {
     }
 
     /// Makes `db` the lineage's writer: fences the writer before it, which may be writing at full speed, and applies
-    /// everything that the bucket has. Call [`Shipper::start`](crate::Shipper::start) next, which continues the lineage.
-    /// Returns the epoch.
+    /// everything that the bucket has. Call [`Shipper::start`](crate::Shipper::start) next, which continues the
+    /// lineage. Returns the epoch.
     ///
     /// # Errors
     /// As for [`Follower::advance`]; `Fenced` if a third writer takes over in the meantime; `Conflict` if the previous

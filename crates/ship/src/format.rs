@@ -91,6 +91,9 @@ pub(crate) struct Opened<'a> {
 pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened<'a>> {
     let damaged = |what: String| Err(Error::corruption(format!("{name}: {what}")));
     let foreign = |what: String| Err(Error::new(ErrorKind::Foreign, format!("{name}: {what}")));
+    if bytes.len() < HEADER_BYTES + HASH_BYTES && MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) {
+        return damaged(format!("it has {} bytes, so it was emptied or cut off", bytes.len()));
+    }
     if bytes.len() < MAGIC.len() || bytes[..MAGIC.len()] != MAGIC {
         // A flipped bit in the magic of an object of ours is damage: the rest still has its hash.
         let rest = bytes.len().saturating_sub(HASH_BYTES);
@@ -103,9 +106,7 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
         };
     }
     let mut reader = Reader::new(&bytes[MAGIC.len()..]);
-    let Some(rest) = bytes.len().checked_sub(HASH_BYTES).filter(|&rest| rest >= HEADER_BYTES) else {
-        return damaged(format!("{} bytes are too few", bytes.len()));
-    };
+    let rest = bytes.len() - HASH_BYTES;
     let (expected, found) = (hash(&bytes[..rest]), &bytes[rest..]);
     let mut number = || reader.u32().expect("the header is there");
     let (format, found_kind) = (number(), number());

@@ -70,10 +70,40 @@ impl Lineage {
     /// Reads the lineage of `bucket`.
     ///
     /// # Errors
-    /// `Missing` if it has none.
+    /// `Missing` if it has none; `Corruption` if it had one.
     pub fn expect(bucket: &Bucket) -> Result<Self> {
+        if let Some(lineage) = Self::open(bucket)? {
+            return Ok(lineage);
+        }
         let missing = || Error::new(ErrorKind::Missing, format!("{bucket} holds no shipped database"));
-        Self::open(bucket)?.ok_or_else(missing)
+        Self::lost(bucket)?.ok_or_else(missing)
+    }
+
+    /// Looks for what belongs to a lineage whose object was not found. Returns the lineage if another writer has
+    /// created it meanwhile; `None` if there is nothing.
+    ///
+    /// # Errors
+    /// `Corruption` if the object is missing although others are there. A new one would be of another lineage, which
+    /// refuses them all.
+    pub fn lost(bucket: &Bucket) -> Result<Option<Self>> {
+        for folder in [name::EPOCHS, name::LOG, name::BASES] {
+            let is_ours = |name: &String| match folder {
+                name::BASES => name::base_of(name).is_some(),
+                _ => name::number_of(folder, name).is_some(),
+            };
+            let Some(found) = bucket.list(folder, None)?.into_iter().find(is_ours) else { continue };
+            // It is created before all others.
+            if let Some(lineage) = Self::open(bucket)? {
+                return Ok(Some(lineage));
+            }
+            let advice = "put the object back, for example from an older version in the store, or ship to a \
+                          new prefix and keep this one";
+            return Err(Error::corruption(format!(
+                "{bucket}/{} is missing, although {found} is there; {advice}",
+                name::LINEAGE
+            )));
+        }
+        Ok(None)
     }
 
     /// Returns the number of the newest object in `folder`, which is numbered without gaps; 0 if there is none.

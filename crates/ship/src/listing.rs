@@ -118,11 +118,12 @@ impl Bucket {
     /// Lists the folders of the bucket that hold a shipped database, as a server fills it.
     ///
     /// # Errors
-    /// `Io` if the bucket cannot be reached.
+    /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of a database is missing.
     pub fn databases(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for folder in self.folders()? {
-            if self.within(&folder)?.is_shipped()? {
+            let bucket = self.within(&folder)?;
+            if bucket.is_shipped()? || Lineage::lost(&bucket)?.is_some() {
                 found.push(folder);
             }
         }

@@ -1,7 +1,9 @@
 //! Restoring: the newest base that is not too new, and the log after it up to the goal.
 //!
 //! 1. Nothing is believed before it was verified: each object has its hash, and each segment names its predecessor's.
-//! 2. Commits have no gap. Where the log has one, a base leaps over it; without that base the restore ends there.
+//! 2. Commits have no gap. Where the log has one, a base leaps over it; without that base the restore ends there. A
+//!    base whose manifest is damaged is passed over: the log from the base before it has the same commits, or such a
+//!    gap.
 //! 3. A listing is used to notice that an object is missing, never to conclude that there is no more.
 //! 4. A writer may delete a base, and the log after it, while they are read. It raises the floor first, so a restore
 //!    that misses something and finds a higher floor begins again with a newer base.
@@ -118,10 +120,14 @@ fn run_once(
     target: &mut dyn Target,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report> {
-    let (base, first) = choose(lineage, goal)?;
+    let (base, first, damaged) = choose(lineage, goal)?;
     let mut restoring = Restoring { lineage, goal, target, progress, report: Report::default() };
-    restoring.base(&base)?;
-    restoring.log(first)
+    let done = restoring.base(&base).and_then(|()| restoring.log(first));
+    match (done, damaged) {
+        // The log leaps over what that base had.
+        (Err(error), Some(damaged)) if error.kind() == ErrorKind::Corruption => Err(damaged),
+        (done, _) => done,
+    }
 }
 
 /// Applies what `target` lacks of `segment`, where `commit` is its last commit.
@@ -158,21 +164,28 @@ pub(crate) fn check_chain(lineage: &Lineage, segment: &Segment, before: Hash, ep
     Ok(())
 }
 
-/// Returns the newest valid base that the goal admits, and its segment.
-fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
-    let mut oldest = None;
+/// Returns the newest valid base that the goal admits, its segment, and the error of a newer one that is damaged.
+fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment, Option<Error>)> {
+    let (mut oldest, mut damaged) = (None, None);
     for NamedBase { commit, base, .. } in lineage.kept_bases()?.into_iter().rev() {
         // The commit of a damaged manifest is known from its name.
         let base = match (base, goal) {
             (Err(_), Goal::Commit(last)) if commit > last => continue,
+            (Err(error), _) if error.kind() == ErrorKind::Corruption => {
+                damaged.get_or_insert(error);
+                continue;
+            }
             (base, _) => base?,
         };
         if goal.admits(&base)
             && let Standing::Valid(segment) = lineage.stands(&base)?
         {
-            return Ok((base, *segment));
+            return Ok((base, *segment, damaged));
         }
         oldest = Some((base.manifest.commit, base.manifest.time_ms));
+    }
+    if let Some(damaged) = damaged {
+        return Err(damaged);
     }
     let said = match oldest {
         None => "there is no base yet: nothing can be restored".to_owned(),

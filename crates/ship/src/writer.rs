@@ -122,10 +122,11 @@ impl Writer {
             None => create_lineage(bucket, candidate.identity, writer)?,
         };
         check_conditional_puts(bucket, writer)?;
-        check_continues(&lineage, lineage.tail()?.as_ref(), candidate)?;
+        let tail = lineage.tail()?;
+        check_continues(&lineage, tail.as_ref(), candidate)?;
         let (database, fork) = (lineage.database, candidate.identity.fork);
         let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
-        author.epoch = raise_epoch(&lineage, author)?;
+        author.epoch = raise_epoch(&lineage, author, tail.map_or(0, |tail| tail.author.epoch))?;
         let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None };
         this.fence(candidate)?;
         Ok(this)
@@ -332,6 +333,9 @@ impl Writer {
 }
 
 fn create_lineage(bucket: &Bucket, identity: Identity, writer: u64) -> Result<Lineage> {
+    if let Some(lineage) = Lineage::lost(bucket)? {
+        return Ok(lineage);
+    }
     let lineage = Random::from_entropy().next_u64();
     let Identity { database, fork } = identity;
     let author = Author { database, lineage, writer, epoch: 0, fork };
@@ -357,8 +361,10 @@ fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
     }
 }
 
-fn raise_epoch(lineage: &Lineage, author: Author) -> Result<u64> {
-    let mut epoch = lineage.newest(name::EPOCHS)? + 1;
+/// Creates the next epoch. It is above `written`, that of the newest segment, also if the object of that epoch is
+/// missing.
+fn raise_epoch(lineage: &Lineage, author: Author, written: u64) -> Result<u64> {
+    let mut epoch = lineage.newest(name::EPOCHS)?.max(written) + 1;
     loop {
         let author = Author { epoch, ..author };
         let bytes = Bytes::from(objects::encode_number(Kind::Epoch, &author, Clock::default().now_ms()));

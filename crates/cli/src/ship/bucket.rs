@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
 use indicatif::{ProgressBar, ProgressStyle};
+use pando::Error;
 use ship::{Bucket, Goal, Report};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,20 @@ pub fn connect(source: &Path) -> Outcome<Bucket> {
     let url = source.to_str();
     let url = url.ok_or_else(|| Failure::Usage(format!("{} is not UTF-8", source.display())))?;
     Ok(Bucket::connect(url)?)
+}
+
+/// Returns a function that marks the failures whose message names an object in the bucket at `url`, for their advice.
+pub fn named(url: &str) -> impl Fn(Failure) -> Failure + use<> {
+    let (url, is_given) = (url.trim_end_matches('/'), !url.is_empty());
+    let named = ["/", ":"].map(|after| format!("{url}{after}"));
+    let is_named = move |error: &Error| {
+        let text = error.to_string();
+        is_given && named.iter().any(|named| text.contains(named))
+    };
+    move |failure| match failure {
+        Failure::Engine(error) if is_named(&error) => Failure::Bucket(error),
+        other => other,
+    }
 }
 
 /// Refuses a bucket that is a folder in the directory `dir`, which is called `what`: a server would take it for a

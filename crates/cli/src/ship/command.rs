@@ -103,9 +103,12 @@ pub fn run(args: &ShipArgs) -> Outcome {
         bucket::check_outside(url, &args.dir, "the directory of the database")?;
     }
     let bucket = bucket::connect(&args.url)?;
-    if args.status {
-        return status(args, &bucket);
-    }
+    let named = bucket::named(&bucket.to_string());
+    let done = if args.status { status(args, &bucket) } else { ship(args, bucket) };
+    done.map_err(named)
+}
+
+fn ship(args: &ShipArgs, bucket: ship::Bucket) -> Outcome {
     let db = args.memory.builder().open(&args.dir)?;
     let stop_within = if args.once { args.give_up } else { LAST_TRY };
     let options = Options { stop_within, ..args.shipping.options(false) };

@@ -67,6 +67,11 @@ impl ServeShipArgs {
         self.ship.is_some()
     }
 
+    /// Returns the address of the bucket.
+    pub fn url(&self) -> Option<&str> {
+        self.ship.as_deref()
+    }
+
     /// Refuses to ship to, or to `follow`, a folder inside the directory that is served.
     pub fn check(&self, dir: &Path, follow: Option<&str>) -> Outcome {
         let follow = follow.filter(|address| !is_server(address));
@@ -98,8 +103,8 @@ impl ServeShipArgs {
     /// server begins as; `None` if it does not ship.
     ///
     /// A directory with a default database is complete: that one is restored last. A directory that is to take over is
-    /// a replica's until it has done so, because the other server may write in the meantime: what was restored continues
-    /// the lineage only after the other server was fenced, and the rest was applied.
+    /// a replica's until it has done so, because the other server may write in the meantime: what was restored
+    /// continues the lineage only after the other server was fenced, and the rest was applied.
     pub fn prepare(&self, dir: &Path) -> Outcome<Option<(&str, Role)>> {
         let Some(url) = &self.ship else { return Ok(None) };
         let bucket = Bucket::connect(url)?;

@@ -88,7 +88,22 @@ fn what_cannot_be_restored_or_shipped_is_said() {
     fs::write(&part, bytes).unwrap();
     let said = failure(pando(["restore", &bucket, &target]), 3);
     assert!(said.contains(part.file_name().unwrap().to_str().unwrap()), "{said}");
+    assert!(said.contains("keep the bucket as it is"), "{said}");
     assert!(!Path::new(&target).exists(), "nothing is left");
+    let said = failure(pando(["restore", &bucket, &target, "--list"]), 2);
+    assert!(said.contains("or one bucket"), "{said}");
+    // An object that was emptied, and one that is gone.
+    let lineage = dir.path().join("bucket/lineage");
+    fs::write(&lineage, b"").unwrap();
+    for words in [vec!["ship", &db, &bucket, "--once"], vec!["restore", &bucket, &target]] {
+        let said = failure(pando(words), 3);
+        assert!(said.contains("lineage: it has 0 bytes") && said.contains("keep the bucket"), "{said}");
+        assert!(!said.contains("salvage"), "{said}");
+    }
+    fs::remove_file(&lineage).unwrap();
+    let said = failure(pando(["ship", &db, &bucket, "--once"]), 3);
+    assert!(said.contains("lineage is missing, although epochs/"), "{said}");
+    assert!(!lineage.exists(), "it is not replaced");
 }
 
 /// A bucket that cannot be written to: the cause is printed and logged, and a single shipment ends.

@@ -105,7 +105,7 @@ impl Faulty {
         paths.into_iter().map(|path| (path.clone(), self.read(&path))).collect()
     }
 
-    fn read(&self, path: &Path) -> bytes::Bytes {
+    pub fn read(&self, path: &Path) -> bytes::Bytes {
         now(async { self.inner.get(path).await.unwrap().bytes().await.unwrap() })
     }
 

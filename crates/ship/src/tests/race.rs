@@ -12,7 +12,7 @@ use base::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 /// Returns the first writer of the lineage, which has a base.
-fn node(store: &Arc<Faulty>, model: &Model) -> Node {
+pub(super) fn node(store: &Arc<Faulty>, model: &Model) -> Node {
     let (writer, retention) = (take_over(store, model).unwrap(), Retention::default());
     let mut node = Node { model: model.clone(), writer, acknowledged: 0, fenced: false, retention };
     leap_if_needed(&mut node).unwrap();

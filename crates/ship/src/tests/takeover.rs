@@ -296,7 +296,7 @@ impl World {
     }
 }
 
-fn draft(node: &Node) -> Result<Draft> {
+pub(super) fn draft(node: &Node) -> Result<Draft> {
     let mut parts = PartWriter::new(&node.writer.lineage.bucket, name::BASE_PARTS.to_owned());
     let commit = node.model.backup(&mut parts)?;
     let time_ms = node.model.history().0.last().map_or(0, |change| change.0);
