@@ -1,7 +1,8 @@
 //! The operations and their data: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a queue of
 //! 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable; and at
 //! the end 500 records of 4,016 bytes in pages, and two tables of 2,000 records of 1,016 bytes for short scans, of
-//! which a memtable has newer values for every fourth; a table of SQL, see `sql`; and a large transaction, see `append`.
+//! which a memtable has newer values for every fourth; a table of SQL, see `sql`; and a large transaction, see
+//! `append`.
 
 mod append;
 mod ranges;
