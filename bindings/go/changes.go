@@ -8,7 +8,6 @@ import (
 	"context"
 	"iter"
 	"runtime"
-	"sync"
 	"time"
 	"unsafe"
 )
@@ -90,20 +89,28 @@ func (o ChangesOptions) toC(pins *pinned) (tables **C.char, count C.size_t, pref
 // Changes yields every commit in order, and waits for the next one until the context ends. It yields an error and then
 // nothing more: the context's error, ErrTooOld if the changes are no longer kept, or ErrClosed.
 func (db *DB) Changes(ctx context.Context, options ChangesOptions) iter.Seq2[Change, error] {
-	return changes(ctx, options, func(tables **C.char, count C.size_t, prefix C.pando_bytes, reader **C.pando_changes,
-		failure **C.pando_error) C.pando_code {
-		defer runtime.KeepAlive(db)
-		return C.pando_changes_open(db.handle, C.uint64_t(options.After), tables, count, prefix, reader, failure)
+	return changes(ctx, options, func(read asked) error {
+		return db.do(func(db *C.pando_db, failure **C.pando_error) C.pando_code {
+			return C.pando_changes_open(db, C.uint64_t(options.After), read.tables, read.count, read.prefix, read.reader, failure)
+		})
 	})
 }
 
 // waitMS is how long one call of C waits, in milliseconds. The end of a context is looked at after it.
 const waitMS = 50
 
+// asked is what is read of the changes, and where C stores the reader.
+type asked struct {
+	tables **C.char
+	count  C.size_t
+	prefix C.pando_bytes
+	reader **C.pando_changes
+}
+
 func changes(
 	ctx context.Context,
 	options ChangesOptions,
-	open func(**C.char, C.size_t, C.pando_bytes, **C.pando_changes, **C.pando_error) C.pando_code,
+	open func(asked) error,
 ) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		var pins pinned
@@ -114,7 +121,7 @@ func changes(
 			return
 		}
 		var reader *C.pando_changes
-		_, err = call(func(failure **C.pando_error) C.pando_code { return open(tables, count, prefix, &reader, failure) })
+		err = open(asked{tables, count, prefix, &reader})
 		pins.Unpin()
 		free()
 		if err != nil {
@@ -180,21 +187,21 @@ func optionalBytes(bytes C.pando_bytes) []byte {
 
 // Consumer is a named consumer of changes, whose place survives restarts. Any number of goroutines can use it.
 type Consumer struct {
-	mutex  sync.Mutex
-	handle *C.pando_consumer
-	db     *DB
+	guarded[*C.pando_consumer]
+	db *DB
 }
 
 // Consumer opens the consumer name, or creates it after the newest commit. It fails with ErrLocked if it is open, and
 // with ErrTooOld if it fell behind too far: drop it, and begin again.
 func (db *DB) Consumer(name string) (*Consumer, error) {
-	consumer := &Consumer{db: db}
+	consumer := &Consumer{guarded: guarded[*C.pando_consumer]{name: "the consumer"}, db: db}
 	err := db.named(name, func(db *C.pando_db, name *C.char, failure **C.pando_error) C.pando_code {
 		return C.pando_consumer_open(db, name, &consumer.handle, failure)
 	})
 	if err != nil {
 		return nil, err
 	}
+	runtime.SetFinalizer(consumer, (*Consumer).Close)
 	return consumer, nil
 }
 
@@ -233,23 +240,21 @@ func (db *DB) DropConsumer(name string) error {
 }
 
 func (c *Consumer) with(do func(*C.pando_consumer, **C.pando_error) C.pando_code) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.handle == nil {
-		return closed("the consumer")
+	handle, err := c.enterAlone()
+	if err != nil {
+		return err
 	}
-	_, err := call(func(failure **C.pando_error) C.pando_code { return do(c.handle, failure) })
+	defer c.leaveAlone()
+	_, err = call(func(failure **C.pando_error) C.pando_code { return do(handle, failure) })
 	return err
 }
 
 // Changes yields the changes after the last acknowledged commit, as those of [DB.Changes]. options.After has no effect.
 func (c *Consumer) Changes(ctx context.Context, options ChangesOptions) iter.Seq2[Change, error] {
-	return changes(ctx, options, func(tables **C.char, count C.size_t, prefix C.pando_bytes, reader **C.pando_changes,
-		failure **C.pando_error) C.pando_code {
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		// Of a consumer that was closed the handle is NULL, which C refuses.
-		return C.pando_consumer_changes(c.handle, tables, count, prefix, reader, failure)
+	return changes(ctx, options, func(read asked) error {
+		return c.with(func(consumer *C.pando_consumer, failure **C.pando_error) C.pando_code {
+			return C.pando_consumer_changes(consumer, read.tables, read.count, read.prefix, read.reader, failure)
+		})
 	})
 }
 
@@ -272,8 +277,5 @@ func (c *Consumer) Acknowledge(commit uint64) error {
 
 // Close closes the consumer, so that it can be opened again. Its place is kept. A second call has no effect.
 func (c *Consumer) Close() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	C.pando_consumer_free(c.handle)
-	c.handle = nil
+	c.end(func(handle *C.pando_consumer) { C.pando_consumer_free(handle) })
 }

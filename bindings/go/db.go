@@ -277,7 +277,7 @@ func (db *DB) attempt(options TxOptions, work func(tx *Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer tx.end()
+	defer tx.finish()
 	if err := work(tx); err != nil {
 		return err
 	}

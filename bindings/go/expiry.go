@@ -35,12 +35,14 @@ func (db *DB) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) err
 // PutWithTTL sets key to value in a table with TTLByKey. The entry expires after ttl, in whole milliseconds from 1 on.
 // It fails with ErrInvalid in a table of another kind.
 func (tx *Tx) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) error {
-	if tx.handle == nil {
-		return closed("the transaction")
+	handle, err := tx.enter()
+	if err != nil {
+		return err
 	}
+	defer tx.leave()
 	defer runtime.KeepAlive(table)
-	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_put_with_ttl(tx.handle, table.ptr(),
+	_, err = call(func(failure **C.pando_error) C.pando_code {
+		return C.pando_tx_put_with_ttl(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
 			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ttlMs(ttl), failure)
 	})
@@ -50,12 +52,14 @@ func (tx *Tx) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) err
 // SetExpiry lets the entry of key in a table with TTLByKey expire after ttl from now, or Never. It fails with
 // ErrNotFound if the key does not exist.
 func (tx *Tx) SetExpiry(table *Table, key []byte, ttl time.Duration) error {
-	if tx.handle == nil {
-		return closed("the transaction")
+	handle, err := tx.enter()
+	if err != nil {
+		return err
 	}
+	defer tx.leave()
 	defer runtime.KeepAlive(table)
 	return found(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_set_expiry(tx.handle, table.ptr(),
+		return C.pando_tx_set_expiry(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttlMs(ttl), failure)
 	})
 }
@@ -74,12 +78,14 @@ func (db *DB) Expiry(table *Table, key []byte) (time.Duration, error) {
 // Expiry returns how long the entry of key still lived at the moment of the snapshot, or Never. It fails with
 // ErrNotFound if the key does not exist.
 func (s *Snapshot) Expiry(table *Table, key []byte) (time.Duration, error) {
-	if s.handle == nil {
-		return 0, closed("the snapshot")
+	handle, err := s.enter()
+	if err != nil {
+		return 0, err
 	}
+	defer s.leave()
 	defer runtime.KeepAlive(table)
 	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_expiry(s.handle, table.ptr(),
+		return C.pando_snapshot_expiry(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, failure)
 	})
 }
@@ -87,12 +93,14 @@ func (s *Snapshot) Expiry(table *Table, key []byte) (time.Duration, error) {
 // Expiry returns how long the entry of key in the transaction still lived when the transaction began, or Never. It
 // fails with ErrNotFound if the key does not exist.
 func (tx *Tx) Expiry(table *Table, key []byte) (time.Duration, error) {
-	if tx.handle == nil {
-		return 0, closed("the transaction")
+	handle, err := tx.enter()
+	if err != nil {
+		return 0, err
 	}
+	defer tx.leave()
 	defer runtime.KeepAlive(table)
 	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
-		return C.pando_tx_expiry(tx.handle, table.ptr(),
+		return C.pando_tx_expiry(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, failure)
 	})
 }

@@ -89,24 +89,22 @@ func multiGet(
 	return values, nil
 }
 
-// scan yields what a cursor shows, which open makes when the loop begins and the loop's end frees.
-func scan(
+// scan yields what a cursor shows, which open makes when the loop begins and the loop's end frees. It ends with an error
+// when owner does.
+func scan[P comparable](
+	owner *guarded[P],
 	keys Range,
-	open func(*C.pando_range, **C.pando_cursor, **C.pando_error) C.pando_code,
+	open func(P, *C.pando_range, **C.pando_cursor, **C.pando_error) C.pando_code,
 ) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		var pins pinned
-		bounds := pins.bounds(keys)
-		var cursor *C.pando_cursor
-		_, err := call(func(failure **C.pando_error) C.pando_code { return open(bounds, &cursor, failure) })
-		pins.Unpin()
+		cursor, err := openCursor(owner, keys, open)
 		if err != nil {
 			yield(Record{}, err)
 			return
 		}
 		defer C.pando_cursor_free(cursor)
 		for {
-			record, more, err := step(cursor, keys.Reverse)
+			record, more, err := step(owner, cursor, keys.Reverse)
 			if err != nil {
 				yield(Record{}, err)
 				return
@@ -118,8 +116,30 @@ func scan(
 	}
 }
 
+func openCursor[P comparable](
+	owner *guarded[P],
+	keys Range,
+	open func(P, *C.pando_range, **C.pando_cursor, **C.pando_error) C.pando_code,
+) (*C.pando_cursor, error) {
+	handle, err := owner.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer owner.leave()
+	var pins pinned
+	defer pins.Unpin()
+	bounds := pins.bounds(keys)
+	var cursor *C.pando_cursor
+	_, err = call(func(failure **C.pando_error) C.pando_code { return open(handle, bounds, &cursor, failure) })
+	return cursor, err
+}
+
 // step copies the record that a cursor comes to.
-func step(cursor *C.pando_cursor, reverse bool) (Record, bool, error) {
+func step[P comparable](owner *guarded[P], cursor *C.pando_cursor, reverse bool) (Record, bool, error) {
+	if _, err := owner.enter(); err != nil {
+		return Record{}, false, err
+	}
+	defer owner.leave()
 	var key, value C.pando_bytes
 	code, err := call(func(failure **C.pando_error) C.pando_code {
 		if reverse {

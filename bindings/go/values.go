@@ -19,7 +19,8 @@ const pieceBytes = 256 << 10
 // when the reader was opened, whatever is committed meanwhile, and the reader can outlive its snapshot or transaction.
 // Memory holds a piece of 256 KiB of a value of more than 1 MiB. One goroutine at a time can use it.
 type ValueReader struct {
-	handle   *C.pando_value_reader
+	// One call at a time reads, because each depends on the place.
+	guarded[*C.pando_value_reader]
 	size     int64
 	position int64
 }
@@ -36,7 +37,12 @@ func openValue(
 	if err != nil {
 		return nil, err
 	}
-	return &ValueReader{handle: handle, size: int64(C.pando_value_reader_len(handle))}, nil
+	reader := &ValueReader{
+		guarded: guarded[*C.pando_value_reader]{handle: handle, name: "the reader of a value"},
+		size:    int64(C.pando_value_reader_len(handle)),
+	}
+	runtime.SetFinalizer(reader, (*ValueReader).Close)
+	return reader, nil
 }
 
 // ValueReader opens the newest value of key for reading in parts, or fails with ErrNotFound. Close the reader, so that
@@ -51,11 +57,13 @@ func (db *DB) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 
 // ValueReader opens the value of key in the snapshot for reading in parts, or fails with ErrNotFound. Close the reader.
 func (s *Snapshot) ValueReader(table *Table, key []byte) (*ValueReader, error) {
-	if s.handle == nil {
-		return nil, closed("the snapshot")
+	handle, err := s.enter()
+	if err != nil {
+		return nil, err
 	}
+	defer s.leave()
 	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_value_reader(s.handle, table.ptr(),
+		return C.pando_snapshot_value_reader(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
@@ -63,11 +71,13 @@ func (s *Snapshot) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 // ValueReader opens the value of key in the transaction, its own writes included, for reading in parts, or fails with
 // ErrNotFound. Close the reader.
 func (tx *Tx) ValueReader(table *Table, key []byte) (*ValueReader, error) {
-	if tx.handle == nil {
-		return nil, closed("the transaction")
+	handle, err := tx.enter()
+	if err != nil {
+		return nil, err
 	}
+	defer tx.leave()
 	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
-		return C.pando_tx_value_reader(tx.handle, table.ptr(),
+		return C.pando_tx_value_reader(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
@@ -78,15 +88,17 @@ func (r *ValueReader) Size() int64 { return r.size }
 // Read reads the next bytes of the value. It returns io.EOF at the end, and fewer bytes than asked for only before it.
 // After an error the next Read begins where this one began.
 func (r *ValueReader) Read(to []byte) (int, error) {
-	if r.handle == nil {
-		return 0, closed("the reader of a value")
+	handle, err := r.enterAlone()
+	if err != nil {
+		return 0, err
 	}
+	defer r.leaveAlone()
 	if len(to) == 0 {
 		return 0, nil
 	}
 	var count C.size_t
-	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_value_reader_read(r.handle, unsafe.Pointer(&to[0]), C.size_t(len(to)), &count, failure)
+	_, err = call(func(failure **C.pando_error) C.pando_code {
+		return C.pando_value_reader_read(handle, unsafe.Pointer(&to[0]), C.size_t(len(to)), &count, failure)
 	})
 	if err == nil && count == 0 {
 		err = io.EOF
@@ -97,9 +109,11 @@ func (r *ValueReader) Read(to []byte) (int, error) {
 
 // Seek sets the place of the next Read, which may be after the end.
 func (r *ValueReader) Seek(offset int64, whence int) (int64, error) {
-	if r.handle == nil {
-		return 0, closed("the reader of a value")
+	handle, err := r.enterAlone()
+	if err != nil {
+		return 0, err
 	}
+	defer r.leaveAlone()
 	switch whence {
 	case io.SeekStart:
 	case io.SeekCurrent:
@@ -112,8 +126,8 @@ func (r *ValueReader) Seek(offset int64, whence int) (int64, error) {
 	if offset < 0 {
 		return 0, &Error{Kind: ErrInvalid, Message: "the place is before the first byte of the value"}
 	}
-	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_value_reader_seek(r.handle, C.uint64_t(offset), failure)
+	_, err = call(func(failure **C.pando_error) C.pando_code {
+		return C.pando_value_reader_seek(handle, C.uint64_t(offset), failure)
 	})
 	if err != nil {
 		return 0, err
@@ -124,8 +138,7 @@ func (r *ValueReader) Seek(offset int64, whence int) (int64, error) {
 
 // Close ends the reader. Later calls fail. A second call has no effect.
 func (r *ValueReader) Close() error {
-	C.pando_value_reader_free(r.handle)
-	r.handle = nil
+	r.end(func(handle *C.pando_value_reader) { C.pando_value_reader_free(handle) })
 	return nil
 }
 
@@ -135,7 +148,7 @@ func (r *ValueReader) Close() error {
 //
 // Its transaction can end meanwhile: the value is given up, and later calls fail with ErrClosed.
 type ValueWriter struct {
-	// Guards handle. It is taken before that of the transaction.
+	// Guards handle. It is taken before the transaction is entered.
 	mutex  sync.Mutex
 	handle *C.pando_value_writer
 	tx     *Tx
@@ -158,21 +171,23 @@ func (tx *Tx) ValueWriterWithTTL(table *Table, key []byte, ttl time.Duration) (*
 }
 
 func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWriter, error) {
-	tx.mutex.Lock()
-	defer tx.mutex.Unlock()
-	if tx.handle == nil {
-		return nil, closed("the transaction")
+	handle, err := tx.enter()
+	if err != nil {
+		return nil, err
 	}
+	defer tx.leave()
 	defer runtime.KeepAlive(table)
 	writer := &ValueWriter{tx: tx}
-	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_value_writer(tx.handle, table.ptr(),
+	_, err = call(func(failure **C.pando_error) C.pando_code {
+		return C.pando_tx_value_writer(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, &writer.handle, failure)
 	})
 	if err != nil {
 		return nil, err
 	}
 	// A transaction that ends gives up what was not finished.
+	tx.list.Lock()
+	defer tx.list.Unlock()
 	tx.writers = append(tx.writers, writer)
 	return writer, nil
 }
@@ -196,9 +211,10 @@ func (tx *Tx) PutFrom(table *Table, key []byte, from io.Reader) (int64, error) {
 func (w *ValueWriter) Write(data []byte) (int, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.handle == nil {
-		return 0, closed("the writer of a value")
+	if err := w.enter(); err != nil {
+		return 0, err
 	}
+	defer w.tx.leave()
 	_, err := call(func(failure **C.pando_error) C.pando_code {
 		return C.pando_value_writer_append(w.handle, unsafe.Pointer(&filled(data)[0]), C.size_t(len(data)), failure)
 	})
@@ -236,9 +252,10 @@ func (w *ValueWriter) ReadFrom(from io.Reader) (int64, error) {
 func (w *ValueWriter) Finish() (int64, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.handle == nil {
-		return 0, closed("the writer of a value")
+	if err := w.enter(); err != nil {
+		return 0, err
 	}
+	defer w.tx.leave()
 	var length C.uint64_t
 	_, err := call(func(failure **C.pando_error) C.pando_code {
 		return C.pando_value_writer_finish(w.handle, &length, failure)
@@ -247,6 +264,15 @@ func (w *ValueWriter) Finish() (int64, error) {
 		w.end()
 	}
 	return int64(length), err
+}
+
+// enter enters the transaction, so that its end waits for the call. The caller has the mutex of the writer.
+func (w *ValueWriter) enter() error {
+	if w.handle == nil {
+		return closed("the writer of a value")
+	}
+	_, err := w.tx.enter()
+	return err
 }
 
 // Abandon gives up a value that is not finished. It has no effect after Finish, and a second time.
