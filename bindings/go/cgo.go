@@ -12,6 +12,7 @@ package pando
 import "C"
 
 import (
+	"fmt"
 	"runtime"
 	"unsafe"
 )
@@ -92,11 +93,11 @@ func (p *pinned) bounds(r Range) *C.pando_range {
 	return made
 }
 
-// cString makes a string of C. A zero byte in it would end it early, so it is refused.
-func cString(text string) (*C.char, func(), error) {
+// cString makes a string of C. A zero byte in it would end it early, so it is refused, with what the text is.
+func cString(what, text string) (*C.char, func(), error) {
 	for i := range len(text) {
 		if text[i] == 0 {
-			return nil, func() {}, &Error{Kind: ErrInvalid, Message: "a name or path has a zero byte"}
+			return nil, func() {}, &Error{Kind: ErrInvalid, Message: fmt.Sprintf("%s has a zero byte, at place %d: remove it", what, i)}
 		}
 	}
 	made := C.CString(text)

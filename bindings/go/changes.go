@@ -71,7 +71,7 @@ func (o ChangesOptions) toC(pins *pinned) (tables **C.char, count C.size_t, pref
 	}
 	names := make([]*C.char, 0, len(o.Tables))
 	for _, table := range o.Tables {
-		name, freeName, err := cString(table)
+		name, freeName, err := cString("the name of a table", table)
 		if err != nil {
 			free()
 			return nil, 0, prefix, func() {}, err

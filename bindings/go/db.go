@@ -64,7 +64,7 @@ type DB struct{ handle *C.pando_db }
 // Open opens the database in the directory path. It creates the database if there is none, unless the options say
 // otherwise. options may be nil.
 func Open(path string, options *Options) (*DB, error) {
-	name, free, err := cString(path)
+	name, free, err := cString("the path", path)
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +127,12 @@ func (o *Options) byName() map[string]string {
 }
 
 func setOption(options *C.pando_options, name, value string) error {
-	cName, free, err := cString(name)
+	cName, free, err := cString("the name of an option", name)
 	if err != nil {
 		return err
 	}
 	defer free()
-	cValue, freeValue, err := cString(value)
+	cValue, freeValue, err := cString("the value of an option", value)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (db *DB) do(what func(*C.pando_db, **C.pando_error) C.pando_code) error {
 
 // named runs a function of C with the database and a string.
 func (db *DB) named(name string, what func(*C.pando_db, *C.char, **C.pando_error) C.pando_code) error {
-	cName, free, err := cString(name)
+	cName, free, err := cString("the name or path", name)
 	if err != nil {
 		return err
 	}
@@ -232,12 +232,12 @@ func (db *DB) Backup(folder string, incremental bool) (string, error) {
 // Restore restores the newest backup from the directory folder into the directory target, which must be empty or not
 // exist.
 func Restore(folder, target string) error {
-	from, free, err := cString(folder)
+	from, free, err := cString("the path", folder)
 	if err != nil {
 		return err
 	}
 	defer free()
-	to, freeTo, err := cString(target)
+	to, freeTo, err := cString("the path", target)
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (c *sqlConn) run(ctx context.Context, do func() error) error {
 }
 
 func (c *sqlConn) execute(ctx context.Context, text string) error {
-	cText, free, err := cString(text)
+	cText, free, err := cString("the statement", text)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (c *sqlConn) PrepareContext(ctx context.Context, text string) (driver.Stmt,
 }
 
 func (c *sqlConn) prepare(ctx context.Context, text string) (*sqlStmt, error) {
-	cText, free, err := cString(text)
+	cText, free, err := cString("the statement", text)
 	if err != nil {
 		return nil, err
 	}

@@ -19,11 +19,14 @@ type sqlStmt struct {
 	handle     *C.pando_stmt
 	conn       *sqlConn
 	parameters int
+	// The rows of the newest run. Those of an earlier run have nothing to read from any more.
+	rows *sqlRows
 }
 
 func (s *sqlStmt) Close() error {
 	C.pando_stmt_free(s.handle)
 	s.handle = nil
+	s.rows = nil
 	return nil
 }
 
@@ -36,6 +39,10 @@ func (s *sqlStmt) CheckNamedValue(value *driver.NamedValue) error {
 }
 
 func (s *sqlStmt) bind(args []driver.NamedValue) error {
+	if s.handle == nil {
+		return closed("the statement")
+	}
+	s.rows = nil
 	if err := s.reset(); err != nil {
 		return err
 	}
@@ -66,7 +73,7 @@ func (s *sqlStmt) bind(args []driver.NamedValue) error {
 // place is that of a named parameter, whose name in the statement begins with ':', '@' or '$'.
 func (s *sqlStmt) place(name string) (int, error) {
 	for _, mark := range []string{":", "@", "$"} {
-		cName, free, err := cString(mark + name)
+		cName, free, err := cString("the name of a parameter", mark+name)
 		if err != nil {
 			return 0, err
 		}
@@ -185,7 +192,11 @@ func (s *sqlStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (d
 		return nil, err
 	}
 	rows := &sqlRows{stmt: s, ctx: ctx}
-	if err := rows.advance(); err != nil && err != io.EOF {
+	s.rows = rows
+	if err := rows.advance(func(row []C.pando_value) {
+		rows.first = make([]driver.Value, len(row))
+		copyRow(rows.first, row)
+	}); err != nil && err != io.EOF {
 		return nil, err
 	}
 	if err := rows.readColumns(); err != nil {
@@ -199,20 +210,23 @@ type sqlRows struct {
 	stmt  *sqlStmt
 	ctx   context.Context
 	names []string
-	// The row at which the statement stands, if nobody has taken it, and the error after the last row.
-	row   []C.pando_value
+	// The first row, until it is read, and the error after the last row.
+	first []driver.Value
 	end   error
 	owned bool
 }
 
-func (r *sqlRows) advance() error {
-	r.row = nil
+// advance goes to the next row and copies it: what C lends lives until the next call with the statement only, which can
+// be one of other rows.
+func (r *sqlRows) advance(copy func(row []C.pando_value)) error {
 	r.end = r.stmt.conn.run(r.ctx, func() error {
 		row, more, err := r.stmt.step()
 		if err == nil && !more {
 			err = io.EOF
 		}
-		r.row = row
+		if err == nil {
+			copy(row)
+		}
 		return err
 	})
 	return r.end
@@ -237,7 +251,7 @@ func (r *sqlRows) readColumns() error {
 func (r *sqlRows) Columns() []string { return r.names }
 
 func (r *sqlRows) Close() error {
-	if r.stmt.handle == nil {
+	if r.stmt.rows != r {
 		return nil
 	}
 	if r.owned {
@@ -247,17 +261,25 @@ func (r *sqlRows) Close() error {
 }
 
 func (r *sqlRows) Next(to []driver.Value) error {
-	if r.row == nil && r.end == nil {
-		r.end = r.advance()
-	}
-	if r.end != nil {
+	switch {
+	case r.end != nil:
 		return r.end
+	case r.first != nil:
+		copy(to, r.first)
+		r.first = nil
+		return nil
+	case r.stmt.handle == nil:
+		return closed("the statement of the rows")
+	case r.stmt.rows != r:
+		return &Error{Kind: ErrInvalid, Message: "the statement runs again, which ended these rows: prepare another one"}
 	}
+	return r.advance(func(row []C.pando_value) { copyRow(to, row) })
+}
+
+func copyRow(to []driver.Value, row []C.pando_value) {
 	for i := range to {
-		to[i] = valueOf(&r.row[i])
+		to[i] = valueOf(&row[i])
 	}
-	r.row = nil
-	return nil
 }
 
 // valueOf copies a value that C has lent.

@@ -300,3 +300,62 @@ func TestSQLOfAnOpenDatabase(t *testing.T) {
 		t.Errorf("a closed database: %v", err)
 	}
 }
+
+// The rows of an earlier run of a statement, and those of a statement that was closed, must not show memory of others.
+func TestRowsOutliveTheirStatement(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE outlived(id INTEGER PRIMARY KEY, text TEXT)")
+	long := strings.Repeat("x", 100_000)
+	for range 3 {
+		must(t, db, "INSERT INTO outlived(text) VALUES (?)", long)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	stmt, err := tx.Prepare("SELECT text FROM outlived")
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := func() *sql.Rows {
+		rows, err := stmt.Query()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	former, newer := query(), query()
+	var text string
+	if !former.Next() || former.Scan(&text) != nil || text != long {
+		t.Errorf("the first row of the former run has %d bytes", len(text))
+	}
+	if former.Next() {
+		t.Error("the former run goes on in the newer one")
+	}
+	expect(t, former.Err(), pando.ErrInvalid)
+	former.Close()
+	count := 0
+	for newer.Next() {
+		count++
+	}
+	if err := newer.Err(); err != nil || count != 3 {
+		t.Errorf("the newer run has %d rows: %v", count, err)
+	}
+	late := query()
+	stmt.Close()
+	if !late.Next() || late.Scan(&text) != nil || text != long {
+		t.Errorf("the first row of a closed statement has %d bytes", len(text))
+	}
+	if late.Next() {
+		t.Error("a closed statement has another row")
+	}
+	expect(t, late.Err(), pando.ErrClosed)
+}
+
+func TestAStatementWithAZeroByte(t *testing.T) {
+	_, err := openSQL(t, "SELECT 1").Exec("SELECT 1\x00")
+	expect(t, err, pando.ErrInvalid)
+	if err == nil || !strings.Contains(err.Error(), "the statement has a zero byte, at place 8") {
+		t.Errorf("error %v", err)
+	}
+}
