@@ -4,6 +4,7 @@ package pando
 import "C"
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"time"
@@ -13,22 +14,30 @@ import (
 // Never is the time to live of an entry that does not expire.
 const Never time.Duration = math.MaxInt64
 
-// ttlMs is a time to live in whole milliseconds; less than one is none, which C refuses.
-func ttlMs(ttl time.Duration) C.uint64_t {
+// ttlMs is a time to live in whole milliseconds. For C, 0 can mean that entries do not expire, so shorter ones are refused.
+func ttlMs(what string, ttl time.Duration) (C.uint64_t, error) {
 	if ttl == Never {
-		return C.PANDO_NEVER
+		return C.PANDO_NEVER, nil
 	}
-	return C.uint64_t(max(0, ttl.Milliseconds()))
+	if ttl < time.Millisecond {
+		message := fmt.Sprintf("%s is %v: it must be at least 1ms", what, ttl)
+		return 0, &Error{Kind: ErrInvalid, Message: message}
+	}
+	return C.uint64_t(ttl.Milliseconds()), nil
 }
 
 // PutWithTTL sets key to value in a table with TTLByKey, in a transaction of its own. The entry expires after ttl, in
 // whole milliseconds from 1 on. It fails with ErrInvalid in a table of another kind.
 func (db *DB) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) error {
+	ms, err := ttlMs("the TTL", ttl)
+	if err != nil {
+		return err
+	}
 	defer runtime.KeepAlive(table)
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		return C.pando_db_put_with_ttl(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
-			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ttlMs(ttl), failure)
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ms, failure)
 	})
 }
 
@@ -41,10 +50,14 @@ func (tx *Tx) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) err
 	}
 	defer tx.leave()
 	defer runtime.KeepAlive(table)
+	ms, err := ttlMs("the TTL", ttl)
+	if err != nil {
+		return err
+	}
 	_, err = call(func(failure **C.pando_error) C.pando_code {
 		return C.pando_tx_put_with_ttl(handle, table.ptr(),
 			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
-			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ttlMs(ttl), failure)
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ms, failure)
 	})
 	return err
 }
@@ -58,9 +71,13 @@ func (tx *Tx) SetExpiry(table *Table, key []byte, ttl time.Duration) error {
 	}
 	defer tx.leave()
 	defer runtime.KeepAlive(table)
+	ms, err := ttlMs("the TTL", ttl)
+	if err != nil {
+		return err
+	}
 	return found(func(failure **C.pando_error) C.pando_code {
 		return C.pando_tx_set_expiry(handle, table.ptr(),
-			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttlMs(ttl), failure)
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ms, failure)
 	})
 }
 

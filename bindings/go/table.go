@@ -27,20 +27,23 @@ type TableOptions struct {
 	Layout Layout
 	// LZ4 compresses the pages of an LSM table.
 	LZ4 bool
-	// TTL is how long entries live, in whole milliseconds; 0 means forever.
+	// TTL is how long entries live, in whole milliseconds from 1 on; 0 and Never mean forever.
 	TTL time.Duration
 	// TTLByKey lets each entry expire at a time of its own, which PutWithTTL sets. TTL is then without effect.
 	TTLByKey bool
 }
 
-func (o TableOptions) toC() (layout, compression C.int, ttl C.uint64_t) {
+func (o TableOptions) toC() (layout, compression C.int, ttl C.uint64_t, err error) {
 	if o.LZ4 {
 		compression = C.PANDO_LZ4
 	}
 	if o.TTLByKey {
-		return C.int(o.Layout), compression, C.PANDO_TTL_BY_KEY
+		return C.int(o.Layout), compression, C.PANDO_TTL_BY_KEY, nil
 	}
-	return C.int(o.Layout), compression, C.uint64_t(max(0, o.TTL.Milliseconds()))
+	if o.TTL != 0 && o.TTL != Never {
+		ttl, err = ttlMs("TTL", o.TTL)
+	}
+	return C.int(o.Layout), compression, ttl, err
 }
 
 // Table is a handle on a table. Any number of goroutines can use it. It is valid until the table is dropped.
@@ -77,9 +80,12 @@ func (db *DB) Table(name string) (*Table, error) { return db.TableWith(name, Tab
 
 // TableWith opens the table name, or creates it with options. It fails with ErrMismatch if the table has other ones.
 func (db *DB) TableWith(name string, options TableOptions) (*Table, error) {
-	layout, compression, ttl := options.toC()
+	layout, compression, ttl, err := options.toC()
+	if err != nil {
+		return nil, err
+	}
 	var handle *C.pando_table
-	err := db.named(name, func(db *C.pando_db, name *C.char, failure **C.pando_error) C.pando_code {
+	err = db.named(name, func(db *C.pando_db, name *C.char, failure **C.pando_error) C.pando_code {
 		return C.pando_table_ensure(db, name, layout, compression, ttl, &handle, failure)
 	})
 	if err != nil {

@@ -167,7 +167,11 @@ func (tx *Tx) ValueWriter(table *Table, key []byte) (*ValueWriter, error) {
 // ValueWriterWithTTL begins a value for key in a table with TTLByKey. The entry expires after ttl, in whole
 // milliseconds from 1 on, counted from this call and not from Finish. It fails with ErrInvalid in a table of another kind.
 func (tx *Tx) ValueWriterWithTTL(table *Table, key []byte, ttl time.Duration) (*ValueWriter, error) {
-	return tx.valueWriter(table, key, ttlMs(ttl))
+	ms, err := ttlMs("the TTL", ttl)
+	if err != nil {
+		return nil, err
+	}
+	return tx.valueWriter(table, key, ms)
 }
 
 func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWriter, error) {

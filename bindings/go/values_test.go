@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -343,5 +344,43 @@ func TestATransactionEndsWhileItsValueIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, <-ended, pando.ErrClosed)
+	}
+}
+
+func TestTooShortATimeToLive(t *testing.T) {
+	db, _ := inMemory(t)
+	byKey, err := db.TableWith("by key", pando.TableOptions{TTLByKey: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("k")
+	if err := db.PutWithTTL(byKey, key, nil, pando.Never); err != nil {
+		t.Fatal(err)
+	}
+	for _, ttl := range []time.Duration{-time.Hour, -1, 1, time.Millisecond - 1} {
+		_, err := db.TableWith("short", pando.TableOptions{TTL: ttl})
+		expect(t, err, pando.ErrInvalid)
+		if err != nil && !strings.Contains(err.Error(), "at least 1ms") {
+			t.Errorf("error %v", err)
+		}
+		expect(t, db.PutWithTTL(byKey, key, nil, ttl), pando.ErrInvalid)
+		err = db.Update(func(tx *pando.Tx) error {
+			expect(t, tx.PutWithTTL(byKey, key, nil, ttl), pando.ErrInvalid)
+			expect(t, tx.SetExpiry(byKey, key, ttl), pando.ErrInvalid)
+			_, err := tx.ValueWriterWithTTL(byKey, key, ttl)
+			expect(t, err, pando.ErrInvalid)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := db.Expiry(byKey, key); left != pando.Never || err != nil {
+		t.Errorf("the entry lives for %v, %v", left, err)
+	}
+	for _, ttl := range []time.Duration{0, time.Millisecond, pando.Never} {
+		if _, err := db.TableWith(ttl.String(), pando.TableOptions{TTL: ttl}); err != nil {
+			t.Errorf("TTL %v: %v", ttl, err)
+		}
 	}
 }
