@@ -50,4 +50,4 @@ function immediate (call) {
 
 const closed = what => new PandoError('PANDO_CLOSED', `${what} is closed`)
 
-module.exports = { PandoError, awaited, immediate, closed }
+module.exports = { PandoError, awaited, immediate, closed, converted }

@@ -128,8 +128,9 @@ export interface Table extends Reads {
 /** A table within a transaction. */
 export interface TransactionTable extends Omit<Reads, 'getSync'> {
   /**
-   * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error. If
-   * there is a promise, await it before further writes. With `ttlMs` there always is one.
+   * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error; the
+   * transaction can then only be rolled back. If there is a promise, await it before further writes. With `ttlMs` there
+   * always is one. Throws PANDO_CLOSED after the end of the transaction.
    */
   put(key: Bytes, value: Bytes, options?: { ttlMs?: number }): Promise<void> | undefined
   /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
@@ -152,9 +153,12 @@ export interface TransactionTable extends Omit<Reads, 'getSync'> {
 
 export interface Transaction {
   table(table: Table): TransactionTable
-  /** Runs `work`, and undoes only its writes if it fails. */
+  /**
+   * Runs `work`, and undoes only its writes if it fails. Savepoints nest. One that begins while another is open, and not
+   * within it, is refused with PANDO_IN_USE.
+   */
   savepoint<T>(work: () => Promise<T>): Promise<T>
-  /** Commits all changes or none. Returns the number of the commit. */
+  /** Commits all changes or none, and ends the transaction whatever the result is. Returns the number of the commit. */
   commit(): Promise<number>
   /** Undoes all changes. It has no effect on a transaction that has ended. */
   rollback(): Promise<void>

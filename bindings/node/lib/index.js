@@ -6,12 +6,10 @@ const { bytesOf, packWrites } = require('./packed')
 const { Reads, Calls, Queue, rangeOf } = require('./reads')
 const { Changes, Consumer, filterOf } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
-const { ValueWritable } = require('./values')
+const { Transaction, registerTable, nativeOf } = require('./transaction')
 
 /** How often `transact` runs its function. */
 const MOST_ATTEMPTS = 24
-/** A transaction hands its writes over when so many bytes are waiting. */
-const MOST_WAITING_BYTES = 256 << 10
 
 const NAMES = {
   memoryBytes: 'memory_bytes',
@@ -223,8 +221,6 @@ class Database {
   }
 }
 
-const natives = new WeakMap()
-
 /** A table of the newest state: each call is a transaction by itself. */
 class Table extends Reads {
   #native
@@ -234,7 +230,7 @@ class Table extends Reads {
     super(handle, db.reader(), calls)
     this.#native = handle
     this.#db = db
-    natives.set(this, handle)
+    registerTable(this, handle)
   }
 
   async put (key, value, options = {}) {
@@ -274,12 +270,6 @@ class Table extends Reads {
   }
 }
 
-function nativeOf (table) {
-  const handle = natives.get(table)
-  if (handle === undefined) throw new TypeError('a table of db.table(…) is needed')
-  return handle
-}
-
 /** A view of one moment. */
 class Snapshot {
   #reader
@@ -305,146 +295,6 @@ class Snapshot {
       this.#queue.end('the snapshot')
       reader.close()
     })
-  }
-}
-
-/** A transaction. Its writes are handed over before its next read, and when it commits. */
-class Transaction {
-  #native
-  #reader
-  #queue
-  #waiting = []
-  #waitingBytes = 0
-  // The streams of values that are not finished.
-  #streams = new Set()
-
-  constructor (handle, calls) {
-    this.#native = handle
-    this.#reader = handle.reader()
-    this.#queue = new Queue(calls)
-  }
-
-  /** A table as the transaction sees it. */
-  table (table) {
-    const handle = nativeOf(table)
-    return new TransactionTable(handle, this.#reader, this.#queue, () => this.#handOver(), {
-      write: (key, value) => this.#write(handle, key, value),
-      run: call => this.#run(() => call(this.#native)),
-      streams: this.#streams
-    })
-  }
-
-  #write (handle, key, value) {
-    // The caller may change its bytes before they are handed over.
-    this.#waiting.push({ handle, key: Buffer.from(key), value: value && Buffer.from(value) })
-    this.#waitingBytes += key.length + (value === undefined ? 0 : value.length)
-    return this.#waitingBytes > MOST_WAITING_BYTES ? this.#queue.run(() => this.#handOver()) : undefined
-  }
-
-  /** Hands the waiting writes over, those of one table together. */
-  async #handOver () {
-    while (this.#waiting.length > 0) {
-      const { handle } = this.#waiting[0]
-      const other = this.#waiting.findIndex(write => write.handle !== handle)
-      const writes = this.#waiting.splice(0, other < 0 ? this.#waiting.length : other)
-      this.#waitingBytes = 0
-      await this.#native.write(handle, packWrites(writes))
-    }
-  }
-
-  #run (call) {
-    return this.#queue.run(() => this.#handOver().then(call))
-  }
-
-  /** Commits all changes or none. Returns the number of the commit. */
-  async commit () {
-    return this.#end(this.#run(() => {
-      this.#queue.end('the transaction')
-      return this.#native.commit()
-    }))
-  }
-
-  /** Undoes all changes. It has no effect on a transaction that has ended. */
-  async rollback () {
-    return this.#end(this.#queue.run(() => {
-      this.#waiting = []
-      this.#queue.end('the transaction')
-      return this.#native.rollback()
-    }))
-  }
-
-  /** Waits for the end of the transaction, and gives up the values that are not finished. */
-  async #end (ended) {
-    try {
-      return await ended
-    } finally {
-      for (const stream of this.#streams) stream.destroy()
-    }
-  }
-
-  /** Runs `work`, and undoes only its writes if it fails. */
-  async savepoint (work) {
-    await this.#run(() => this.#native.savepoint())
-    let keep = false
-    try {
-      const result = await work()
-      keep = true
-      return result
-    } finally {
-      await this.#run(() => this.#native.endSavepoint(keep))
-    }
-  }
-}
-
-/** A table within a transaction. */
-class TransactionTable extends Reads {
-  #native
-  #of
-
-  constructor (handle, reader, queue, ready, of) {
-    super(handle, reader, queue, ready)
-    this.#native = handle
-    this.#of = of
-  }
-
-  /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
-  put (key, value, { ttlMs } = {}) {
-    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
-  }
-
-  /** Opens a stream whose bytes become the value of a key when it ends. */
-  writeStream (key, { ttlMs } = {}) {
-    const bytes = bytesOf(key, 'the key')
-    return new ValueWritable(() => this.#of.run(tx => tx.writeValue(this.#native, bytes, ttlMs)),
-      value => this.#of.run(() => value.finish()), this.#of.streams)
-  }
-
-  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
-  async setExpiry (key, ttlMs) {
-    const bytes = bytesOf(key, 'the key')
-    return this.#of.run(tx => tx.setExpiry(this.#native, bytes, ttlMs))
-  }
-
-  del (key) {
-    return this.#of.write(bytesOf(key, 'the key'), undefined)
-  }
-
-  /** Sets a key that must not exist; PANDO_EXISTS if it does. */
-  async insert (key, value) {
-    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    return this.#of.run(tx => tx.insert(this.#native, k, v))
-  }
-
-  /** Deletes a key and returns the value that it had. */
-  async remove (key) {
-    const bytes = bytesOf(key, 'the key')
-    return (await this.#of.run(tx => tx.remove(this.#native, bytes))) ?? undefined
-  }
-
-  async deleteRange (range = {}) {
-    const ends = rangeOf(range)
-    return this.#of.run(tx => tx.deleteRange(this.#native, ends))
   }
 }
 

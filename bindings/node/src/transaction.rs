@@ -118,29 +118,33 @@ impl Tx {
         promise(env, move || Ok(begun.write(|tx| tx.remove(&table, &key))?.map(Bytes)))
     }
 
+    /// Begins a savepoint, and returns its number.
     #[napi]
     pub fn savepoint<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
         let (begun, savepoints) = (Arc::clone(&self.begun), Arc::clone(&self.savepoints));
         promise(env, move || {
             let mut savepoints = savepoints.try_lock().map_err(|_| Failure::in_use("the transaction"))?;
             savepoints.push(begun.write(|tx| Ok(tx.savepoint()))?);
-            Ok(())
+            Ok((savepoints.len() - 1) as f64)
         })
     }
 
-    /// Ends the newest savepoint; its writes are kept or undone.
+    /// Ends the savepoint of this number and those after it; the writes since it began are kept or undone.
     #[napi]
-    pub fn end_savepoint<'e>(&self, env: &'e Env, keep: bool) -> Result<Object<'e>> {
+    pub fn end_savepoint<'e>(&self, env: &'e Env, number: u32, keep: bool) -> Result<Object<'e>> {
         let (begun, savepoints) = (Arc::clone(&self.begun), Arc::clone(&self.savepoints));
         promise(env, move || {
             let mut savepoints = savepoints.try_lock().map_err(|_| Failure::in_use("the transaction"))?;
-            let newest = savepoints.pop().ok_or_else(|| Failure::invalid("there is no savepoint"))?;
+            let found = savepoints.get(number as usize);
+            let ended = found.ok_or_else(|| Failure::invalid("there is no such savepoint"))?;
             begun.write(|tx| {
                 if !keep {
-                    tx.rollback_to(&newest)?;
+                    tx.rollback_to(ended)?;
                 }
-                tx.release(&newest)
-            })
+                tx.release(ended)
+            })?;
+            savepoints.truncate(number as usize);
+            Ok(())
         })
     }
 

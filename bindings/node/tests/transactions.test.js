@@ -1,0 +1,138 @@
+'use strict'
+
+const assert = require('node:assert/strict')
+const { test } = require('node:test')
+const pando = require('pando-db')
+
+const tooLong = 'x'.repeat(9999)
+
+async function inMemory () {
+  const db = await pando.inMemory({ memoryBytes: 16 << 20 })
+  return [db, await db.table('t')]
+}
+
+async function keys (table) {
+  const found = []
+  for await (const key of table.keys()) found.push(key.toString())
+  return found.join(' ')
+}
+
+test('a write after the end of its transaction throws', async () => {
+  const [db, table] = await inMemory()
+  for (const end of ['commit', 'rollback']) {
+    const tx = await db.begin()
+    const inside = tx.table(table)
+    inside.put('before', end)
+    const ended = tx[end]()
+    const late = { put: () => inside.put('late', 'v'), del: () => inside.del('before') }
+    for (const [name, write] of Object.entries(late)) assert.throws(write, { code: 'PANDO_CLOSED' }, `${name} during ${end}`)
+    await ended
+    for (const [name, write] of Object.entries(late)) assert.throws(write, { code: 'PANDO_CLOSED' }, `${name} after ${end}`)
+  }
+  const tx = await db.begin()
+  await db.close()
+  assert.throws(() => tx.table(table).put('late', 'v'), { code: 'PANDO_CLOSED' })
+})
+
+test('a transaction with a write that failed cannot commit', async () => {
+  const [db, table] = await inMemory()
+  const refused = { code: 'PANDO_INVALID', message: /9999/ }
+  await assert.rejects(db.transact(async tx => {
+    const inside = tx.table(table)
+    inside.put('good1', 'v')
+    inside.put(tooLong, 'v')
+    inside.put('good2', 'v')
+    await assert.rejects(inside.get('zz'), refused)
+    await assert.rejects(inside.get('zz'), refused)
+    await assert.rejects(inside.insert('good3', 'v'), refused)
+    await assert.rejects(tx.savepoint(async () => {}), refused)
+    assert.throws(() => inside.put('good4', 'v'), refused)
+  }), refused)
+  const tx = await db.begin()
+  tx.table(table).put('good1', 'v')
+  tx.table(table).put(tooLong, 'v')
+  await assert.rejects(tx.commit(), refused)
+  await assert.rejects(tx.commit(), { code: 'PANDO_CLOSED' })
+  assert.equal(await keys(table), '')
+  await db.close()
+})
+
+test('undoing a savepoint undoes the failure of its writes', async () => {
+  const [db, table] = await inMemory()
+  await db.transact(async tx => {
+    const inside = tx.table(table)
+    inside.put('before', 'v')
+    const works = [
+      async () => { await inside.get('k') },
+      async () => { await inside.get('k').catch(() => {}) },
+      async () => {},
+      async () => { throw new pando.PandoError('PANDO_INVALID', 'planned') }
+    ]
+    for (const work of works) {
+      await assert.rejects(tx.savepoint(async () => {
+        inside.put('within', 'v')
+        inside.put(tooLong, 'v')
+        await work()
+      }), { code: 'PANDO_INVALID' })
+    }
+    inside.put('then', 'v')
+  })
+  assert.equal(await keys(table), 'before then')
+  await db.close()
+})
+
+test('savepoints nest, and others do not overlap', async () => {
+  const [db, table] = await inMemory()
+  const pause = () => new Promise(resolve => setTimeout(resolve, 2))
+  await db.transact(async tx => {
+    const inside = tx.table(table)
+    const [failed, refused] = await Promise.allSettled([
+      tx.savepoint(async () => {
+        inside.put('failed', 'v')
+        await pause()
+        throw new Error('planned')
+      }),
+      tx.savepoint(async () => { inside.put('refused', 'v') })
+    ])
+    assert.equal(failed.reason.message, 'planned')
+    assert.equal(refused.reason.code, 'PANDO_IN_USE')
+    await tx.savepoint(async () => {
+      inside.put('outer', 'v')
+      await pause()
+      await tx.savepoint(async () => {
+        inside.put('inner', 'v')
+        await tx.savepoint(pause)
+      })
+      await assert.rejects(tx.savepoint(async () => {
+        inside.put('undone', 'v')
+        await pause()
+        throw new Error('planned')
+      }), { message: 'planned' })
+      // Those within one savepoint do not overlap either.
+      const both = [tx.savepoint(pause), tx.savepoint(pause)]
+      await assert.rejects(both[1], { code: 'PANDO_IN_USE' })
+      await both[0]
+    })
+    // One that outlives the one around it is undone with it.
+    let inner
+    await assert.rejects(tx.savepoint(async () => {
+      inside.put('left', 'v')
+      inner = tx.savepoint(async () => {
+        inside.put('leaving', 'v')
+        await pause()
+        await pause()
+      })
+      inner.catch(() => {})
+    }), { code: 'PANDO_IN_USE' })
+    await assert.rejects(inner, { code: 'PANDO_CLOSED' })
+    await tx.savepoint(async () => { inside.put('last', 'v') })
+  })
+  assert.equal(await keys(table), 'inner last outer')
+
+  // Savepoints of two transactions have nothing to do with each other.
+  await db.transact(tx => tx.savepoint(() => db.transact(other => other.savepoint(async () => {
+    await tx.savepoint(async () => { other.table(table).put('two', 'v') })
+  }))))
+  assert.ok(await table.has('two'))
+  await db.close()
+})
