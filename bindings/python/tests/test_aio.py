@@ -131,3 +131,47 @@ def test_a_thousand_tasks_leave_the_loop_free(tmp_path: Path, record_property: o
             assert await table.count() == TASKS
 
     asyncio.run(main())
+
+
+def test_a_closed_database(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await aio.create(tmp_path / "db") as db:
+            table = await db.table("t")
+            consumer = await db.consumer("c")
+            await asyncio.gather(db.close(), db.close())
+            await db.close()
+            for call in (table.get(b"k"), db.table("t"), db.consumers(), db.transact(lambda tx: None), db.changes()):
+                with pytest.raises(pando.ClosedError):
+                    await call
+            await consumer.close()
+
+        async with await aio.in_memory() as db:
+            async with db.snapshot():
+                await db.close()
+        async with await aio.in_memory() as db:
+            with pytest.raises(ZeroDivisionError):
+                async with db.write():
+                    await db.close()
+                    raise ZeroDivisionError
+        async with await aio.in_memory() as db:
+            with pytest.raises(pando.ClosedError):
+                async with db.write():
+                    await db.close()
+
+    asyncio.run(main())
+
+
+def test_work_that_is_a_coroutine() -> None:
+    async def main() -> None:
+        async with await aio.in_memory() as db:
+            table = await db.table("t")
+
+            async def work(tx: pando.Transaction) -> None:
+                tx[table._table][b"k"] = b"v"
+
+            for wrong in (work, lambda tx: work(tx)):
+                with pytest.raises(TypeError, match="async with db.write"):
+                    await db.transact(wrong)
+            assert await table.count() == 0
+
+    asyncio.run(main())

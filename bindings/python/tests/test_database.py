@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import math
 import os
@@ -39,6 +40,18 @@ def test_opening(tmp_path: Path) -> None:
     (path / "data").write_bytes(b"not a database" * 1000)
     with pytest.raises((pando.ForeignError, pando.CorruptError)):
         pando.open(path)
+
+
+@pytest.mark.parametrize("path", [None, 7, b"db"])
+def test_a_path_of_a_wrong_kind(path: Any) -> None:
+    from pando import aio, dbapi
+
+    for begin in (pando.open, pando.create, dbapi.connect):
+        with pytest.raises(TypeError, match=f"path must be str or os.PathLike, not {type(path).__name__}"):
+            begin(path)
+    for start in (aio.open, aio.create):
+        with pytest.raises(TypeError, match="path must be str or os.PathLike"):
+            asyncio.run(start(path))
 
 
 def test_a_dropped_database_is_closed(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -282,3 +284,28 @@ def test_an_iterator_of_a_transaction_belongs_to_its_thread(db: pando.Database) 
         thread.start()
         thread.join()
         assert len(raised) == 1 and next(iterator) == 1
+
+
+def test_work_that_does_not_run_before_it_returns(db: pando.Database) -> None:
+    table = db.table("t")
+
+    async def coroutine(tx: pando.Transaction) -> None:
+        tx[table][b"k"] = b"v"
+
+    def generator(tx: pando.Transaction) -> Iterator[None]:
+        tx[table][b"k"] = b"v"
+        yield
+
+    async def both(tx: pando.Transaction) -> AsyncIterator[None]:
+        tx[table][b"k"] = b"v"
+        yield
+
+    def leaves_a_coroutine(tx: pando.Transaction) -> object:
+        tx[table][b"l"] = b"v"
+        return coroutine(tx)
+
+    for work in (coroutine, generator, both, functools.partial(coroutine), leaves_a_coroutine):
+        with pytest.raises(TypeError, match="before it returns"):
+            db.transact(work)
+    assert not table
+    assert list(db.transact(lambda tx: iter([1]))) == [1]

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 from . import _pando, _typed
+from ._errors import ClosedError
 from ._pando import Change, ChangeFeed
 
 if TYPE_CHECKING:
@@ -166,7 +168,9 @@ class AsyncConsumer:
 
     async def close(self) -> None:
         """Closes the consumer. Its place is kept."""
-        await self._run(self.blocking.close)
+        # A database that was closed meanwhile has ended its consumers.
+        with suppress(ClosedError):
+            await self._run(self.blocking.close)
 
     async def __aenter__(self) -> AsyncConsumer:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import time
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, Sequence, ValuesView
@@ -325,13 +326,15 @@ class Database(_pando.Database):
     ) -> T:
         """Runs ``work`` in a transaction and commits it, and again after a conflict, up to ``retries`` times.
 
-        ``work`` can run several times, so its effects outside of the transaction must be safe to repeat.
+        ``work`` can run several times, so its effects outside of the transaction must be safe to repeat. It must do its
+        work before it returns: a coroutine or a generator function raises ``TypeError``.
         """
+        _check_work(work)
         pause_s = _FIRST_PAUSE_S
         for attempt in range(max(retries, 0) + 1):
             try:
                 with self.write(durability=durability, isolation=isolation) as tx:
-                    return work(tx)
+                    return _finished(work(tx))
             except (ConflictError, SnapshotTooOldError):
                 if attempt >= retries:
                     raise
@@ -360,17 +363,50 @@ class Database(_pando.Database):
         return Connection(self, autocommit=True).execute(statement, () if parameters is None else parameters)
 
 
+def _check_work(work: Callable[..., Any]) -> None:
+    """Refuses functions whose calls only make an object: nothing of them would run before the commit."""
+    for is_lazy in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        if is_lazy(work):
+            raise _unfinished(work)
+
+
+def _finished(result: T) -> T:
+    """Returns what the function of a transaction has returned, unless it is a coroutine: nothing of it has run."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise _unfinished(result)
+    if inspect.isasyncgen(result):
+        raise _unfinished(result)
+    return result
+
+
+def _unfinished(what: object) -> TypeError:
+    return TypeError(
+        f"{what!r} runs after the commit: pass a function that does its work before it returns, neither async nor with "
+        f"yield; in async code, await within `async with db.write() as tx`"
+    )
+
+
+def _checked(path: Path) -> Path:
+    """Returns a path as it is. The native class takes ``None``, and is then a database in memory."""
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(
+            f"path must be str or os.PathLike, not {type(path).__name__}; pando.in_memory() is a database in memory"
+        )
+    return path
+
+
 def open(path: Path, **options: Any) -> Database:
     """Opens the existing database in the directory ``path``; ``MissingError`` if there is none.
 
     The options are those of ``docs/options.md``, by name; times are in seconds.
     """
-    return Database(path, create=False, **options)
+    return Database(_checked(path), create=False, **options)
 
 
 def create(path: Path, **options: Any) -> Database:
     """Opens the database in the directory ``path``, or creates it. The options are those of ``open``."""
-    return Database(path, create=True, **options)
+    return Database(_checked(path), create=True, **options)
 
 
 def in_memory(**options: Any) -> Database:

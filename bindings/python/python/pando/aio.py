@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Callable, Generic, Literal, Optional, TypeVar, Union
 
@@ -36,6 +37,7 @@ from ._database import (
     TransactionTable,
     ValueType,
 )
+from ._errors import ClosedError
 
 __all__ = [
     "AsyncChanges",
@@ -161,7 +163,9 @@ class AsyncSnapshot:
 
     async def __aexit__(self, *exception: object) -> None:
         if self._inner is not None:
-            await self._db.run(self._inner.close)
+            # A database that was closed meanwhile has ended its snapshots.
+            with suppress(ClosedError):
+                await self._db.run(self._inner.close)
 
     def __getitem__(self, table: AsyncTable[K, V]) -> AsyncReads[K, V]:
         if self._inner is None:
@@ -194,7 +198,9 @@ class AsyncTransaction:
     ) -> None:
         inner = self._begun()
         if kind is not None:
-            await self._db.run(inner.rollback)
+            # The exception in flight matters more than that the database was closed meanwhile.
+            with suppress(ClosedError):
+                await self._db.run(inner.rollback)
         elif inner.is_active:
             await self._db.run(inner.commit)
 
@@ -223,9 +229,12 @@ class AsyncDatabase:
         self.blocking = inner
         """The database for calls that may block."""
         self._executor = executor
+        self._has_ended = False
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Runs a blocking call on one of the threads."""
+        """Runs a blocking call on one of the threads. Raises ``ClosedError`` once the database is closed."""
+        if self._has_ended:
+            raise ClosedError("the database is closed")
         return await asyncio.get_running_loop().run_in_executor(self._executor, call, *arguments)
 
     async def table(self, name: str, *, key: Any = bytes, value: Any = bytes, create: bool = True) -> AsyncTable[Any, Any]:
@@ -278,13 +287,18 @@ class AsyncDatabase:
         return AsyncSnapshot(self)
 
     async def transact(self, work: Callable[[blocking.Transaction], T], *, retries: int = 10) -> T:
-        """Runs ``work``, a function that may block, in a transaction on one of the threads; see ``Database.transact``."""
+        """Runs ``work``, a function that may block, in a transaction on one of the threads; see ``Database.transact``.
+
+        ``work`` must not be ``async def``: await within ``async with db.write() as tx:`` instead.
+        """
         return await self.run(lambda: self.blocking.transact(work, retries=retries))
 
     async def close(self) -> None:
-        """Closes the database and ends the threads."""
-        await self.run(self.blocking.close)
-        self._executor.shutdown(wait=False)
+        """Closes the database and ends the threads. A second time has no effect."""
+        if not self._has_ended:
+            await self.run(self.blocking.close)
+            self._has_ended = True
+            self._executor.shutdown(wait=False)
 
     async def __aenter__(self) -> AsyncDatabase:
         return self
@@ -293,11 +307,10 @@ class AsyncDatabase:
         await self.close()
 
 
-async def _start(begin: Callable[..., blocking.Database], path: Optional[Path], threads: int, options: Any) -> AsyncDatabase:
+async def _start(begin: Callable[[], blocking.Database], threads: int) -> AsyncDatabase:
     executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="pando")
-    arguments = [] if path is None else [path]
     try:
-        inner = await asyncio.get_running_loop().run_in_executor(executor, lambda: begin(*arguments, **options))
+        inner = await asyncio.get_running_loop().run_in_executor(executor, begin)
     except BaseException:
         executor.shutdown(wait=False)
         raise
@@ -306,14 +319,14 @@ async def _start(begin: Callable[..., blocking.Database], path: Optional[Path], 
 
 async def open(path: Path, *, threads: int = DEFAULT_THREADS, **options: Any) -> AsyncDatabase:
     """Opens the existing database in the directory ``path``. ``threads`` run its calls."""
-    return await _start(blocking.open, path, threads, options)
+    return await _start(lambda: blocking.open(path, **options), threads)
 
 
 async def create(path: Path, *, threads: int = DEFAULT_THREADS, **options: Any) -> AsyncDatabase:
     """Opens the database in the directory ``path``, or creates it."""
-    return await _start(blocking.create, path, threads, options)
+    return await _start(lambda: blocking.create(path, **options), threads)
 
 
 async def in_memory(*, threads: int = DEFAULT_THREADS, **options: Any) -> AsyncDatabase:
     """Creates a database in memory."""
-    return await _start(blocking.in_memory, None, threads, options)
+    return await _start(lambda: blocking.in_memory(**options), threads)
