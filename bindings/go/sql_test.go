@@ -359,3 +359,45 @@ func TestAStatementWithAZeroByte(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// What a close interrupts fails because of the close, whatever SQLite calls it.
+func TestSQLBesideAClose(t *testing.T) {
+	for range 20 {
+		db, _ := inMemory(t)
+		over := sql.OpenDB(db.Connector())
+		over.SetMaxIdleConns(0)
+		must(t, over, "CREATE TABLE s(k INTEGER PRIMARY KEY, n INT)")
+		var finished sync.WaitGroup
+		for worker := range 6 {
+			finished.Add(1)
+			go func() {
+				defer finished.Done()
+				for {
+					var err error
+					var count int
+					switch worker % 3 {
+					case 0:
+						_, err = over.Exec("INSERT INTO s(n) VALUES (1); DELETE FROM s WHERE k % 3 = 0")
+					case 1:
+						err = over.QueryRow("SELECT count(*) FROM s AS a, s AS b WHERE a.n <= b.n").Scan(&count)
+					case 2:
+						_, err = over.Exec("INSERT INTO s(n) SELECT n + 1 FROM s LIMIT 10")
+					}
+					if errors.Is(err, pando.ErrClosed) {
+						return
+					}
+					if err != nil && !errors.Is(err, pando.ErrConflict) {
+						t.Errorf("%v: %#v", err, err)
+						return
+					}
+				}
+			}()
+		}
+		time.Sleep(5 * time.Millisecond)
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		finished.Wait()
+		over.Close()
+	}
+}

@@ -4,7 +4,7 @@ use crate::errors;
 use pando::{Builder, Compression, Durability, Isolation, Layout, TableOptions, TransactionOptions};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
 use std::time::Duration;
 
 /// Sets the options of a database.
@@ -65,11 +65,44 @@ pub fn of_table(
     Ok(options)
 }
 
+/// A whole number from 0 on.
+pub fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let whole = value.call_method0("__index__").map_err(|_| wrong_type(name, "an int", value))?;
+    whole.extract().map_err(|_| {
+        let message = format!("{name} is {whole}: it must be from 0 to 2**64 - 1");
+        errors::named(value.py(), "InvalidError", message)
+    })
+}
+
+/// The greatest number of records; `None` means all.
+pub fn limit(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
+    value.map(|value| count("limit", value)).transpose()
+}
+
+/// Bytes, which are copied.
+pub fn bytes(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if value.is_instance_of::<PyMemoryView>() {
+        return bytes(name, &value.call_method0("tobytes")?);
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(bytes.to_vec());
+    }
+    let bytes = value.cast::<PyBytes>().map_err(|_| wrong_type(name, "bytes", value))?;
+    Ok(bytes.as_bytes().to_vec())
+}
+
+/// That an argument has a wrong type.
+#[cold]
+pub fn wrong_type(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let given = value.get_type().name().map_or_else(|_| "another type".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("{name} must be {wanted}, not {given}"))
+}
+
 /// A number that fits its option.
 fn number<T: TryFrom<u64>>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
-    let given = value.cast::<pyo3::types::PyInt>().map_err(|_| {
-        PyTypeError::new_err(format!("option {name} must be an int, not {}", value.get_type()))
-    })?;
+    let given = value
+        .cast::<pyo3::types::PyInt>()
+        .map_err(|_| wrong_type(&format!("option {name}"), "an int", value))?;
     let fits = given.extract::<u64>().ok().and_then(|number| T::try_from(number).ok());
     fits.ok_or_else(|| {
         errors::named(

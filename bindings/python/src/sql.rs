@@ -7,6 +7,7 @@ use crate::arrow::Arrow;
 use crate::database::Database;
 use crate::errors;
 use crate::handle::Handle;
+use crate::options::wrong_type;
 use crate::sql_rows::ResultRows;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -24,8 +25,8 @@ pub fn sqlite_version() -> &'static str {
     sql::sqlite_version()
 }
 
-/// `SQLITE_ERROR`, the result code of errors that have no code of their own.
-const PLAIN_ERROR: i32 = 1;
+/// The result codes of statements that a close may have ended: `SQLITE_ERROR` and `SQLITE_INTERRUPT`.
+const OF_A_CLOSE: [i32; 2] = [1, 9];
 
 /// Why a statement has failed.
 enum Failure {
@@ -45,12 +46,14 @@ impl From<sql::Error> for Failure {
 }
 
 impl Failure {
-    /// Returns `Closed` for a plain error of a database that is closed: the close may have been its cause, and SQLite's
+    /// Returns `Closed` for an error of a database that is closed, if the close may have been its cause. SQLite's
     /// message then does not say so.
     #[cold]
     fn or_closed(self, handle: &Handle) -> Self {
         match self {
-            Failure::Sql(error) if error.code() == PLAIN_ERROR && handle.is_closed() => Failure::Closed,
+            Failure::Sql(error) if OF_A_CLOSE.contains(&error.code()) && handle.is_closed() => {
+                Failure::Closed
+            }
             other => other,
         }
     }
@@ -64,7 +67,7 @@ impl Failure {
                 let key = conflict.and_then(|conflict| conflict.key()).map(|key| PyBytes::new(py, key));
                 errors::made(py, "of_sql", (error.code(), error.message(), table, key))
             }
-            Failure::Closed => errors::made(py, "programming_error", ("the connection is closed",)),
+            Failure::Closed => errors::made(py, "SqlClosedError", ("the connection is closed",)),
             Failure::Panic(text) => errors::made(py, "InternalError", (text,)),
             Failure::Parameter(text) => errors::made(py, "programming_error", (text,)),
             Failure::Data(text) => errors::made(py, "DataError", (text,)),
@@ -165,7 +168,10 @@ impl SqlConnection {
         parameters: &Bound<'_, PyAny>,
         begins: bool,
     ) -> PyResult<u64> {
-        let lists = parameters.try_iter()?.map(|list| parameters_of(&list?));
+        let lists = parameters
+            .try_iter()
+            .map_err(|_| wrong_type("parameters", "an iterable of sequences or dicts", parameters))?;
+        let lists = lists.map(|list| parameters_of(&list?));
         let lists = lists.collect::<PyResult<Vec<_>>>()?;
         self.run(py, move |connection| {
             begin(connection, begins)?;
@@ -294,9 +300,10 @@ fn parameters_of(given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
         return Ok(Parameters::Names(pairs.collect::<PyResult<_>>()?));
     }
     if given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>() {
-        return Err(PyTypeError::new_err("parameters are a sequence or a dict, not one value"));
+        return Err(wrong_type("parameters", "a sequence or a dict", given));
     }
-    Ok(Parameters::Places(given.try_iter()?.map(|value| value_of(&value?)).collect::<PyResult<_>>()?))
+    let values = given.try_iter().map_err(|_| wrong_type("parameters", "a sequence or a dict", given))?;
+    Ok(Parameters::Places(values.map(|value| value_of(&value?)).collect::<PyResult<_>>()?))
 }
 
 /// A value of Python as one of SQL.

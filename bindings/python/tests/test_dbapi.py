@@ -222,3 +222,47 @@ def test_one_statement(db: pando.Database) -> None:
     db.sql("BEGIN")
     db.sql("DELETE FROM fruit")
     assert db.sql("SELECT count(*) FROM fruit").fetchone() == (0,)
+
+
+def test_a_close_beside_statements() -> None:
+    for _ in range(10):
+        db = pando.in_memory()
+        db.sql("CREATE TABLE s(k INTEGER PRIMARY KEY, n INT)")
+        failures: list[BaseException] = []
+
+        def use(statement: str) -> None:
+            try:
+                while True:
+                    try:
+                        db.sql(statement)
+                    except pando.ConflictError:
+                        pass
+            except BaseException as failure:
+                failures.append(failure)
+
+        statements = ["INSERT INTO s(n) VALUES (1)", "SELECT count(*) FROM s a, s b", "INSERT INTO s(n) SELECT n FROM s LIMIT 9"]
+        threads = [threading.Thread(target=use, args=(statement,)) for statement in statements * 2]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.005)
+        db.close()
+        for thread in threads:
+            thread.join()
+        assert len(failures) == len(threads)
+        assert all(isinstance(failure, pando.ClosedError) for failure in failures), failures
+
+
+def test_what_is_closed_is_of_both_kinds() -> None:
+    db = pando.in_memory()
+    connection, other = db.sql(), db.sql()
+    cursor = other.cursor()
+    cursor.close()
+    connection.close()
+    for call in (connection.cursor, connection.commit, cursor.fetchone):
+        for kind in (dbapi.ProgrammingError, pando.ClosedError):
+            with pytest.raises(kind, match="closed"):
+                call()
+    db.close()
+    for kind in (dbapi.ProgrammingError, pando.ClosedError):
+        with pytest.raises(kind, match="closed"):
+            other.execute("SELECT 1")

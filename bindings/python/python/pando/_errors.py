@@ -196,6 +196,12 @@ class NotSupportedError(DatabaseError):
     """The database does not support what was asked for."""
 
 
+class SqlClosedError(ProgrammingError, ClosedError):
+    """The connection or its database is closed."""
+
+    kind = "closed"
+
+
 class SqlConflictError(OperationalError, ConflictError):
     """The transaction had a conflict. Nothing was written; run it again."""
 

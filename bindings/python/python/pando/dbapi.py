@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -22,11 +23,13 @@ from . import _pando
 from ._errors import (
     DatabaseError,
     DataError,
+    ForkedError,
     IntegrityError,
     InterfaceError,
     NotSupportedError,
     OperationalError,
     ProgrammingError,
+    SqlClosedError,
     SqlConflictError,
 )
 from ._errors import SqlError as Error
@@ -56,6 +59,7 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "ProgrammingError",
+    "SqlClosedError",
     "SqlConflictError",
     "Time",
     "TimeFromTicks",
@@ -187,7 +191,7 @@ class Connection:
 
     def _open(self) -> _pando.SqlConnection:
         if self._native is None:
-            raise ProgrammingError("the connection is closed")
+            raise SqlClosedError("the connection is closed")
         return self._native
 
     def _begins(self, sql: str) -> bool:
@@ -255,8 +259,12 @@ class Connection:
         try:
             if self._native is not None:
                 self.commit() if kind is None else self.rollback()
+        except ForkedError:
+            # The child of a fork has written nothing, and exits as it means to.
+            return
         finally:
-            self.close()
+            with suppress(ForkedError):
+                self.close()
 
 
 class Cursor:
@@ -302,7 +310,7 @@ class Cursor:
 
     def _check(self) -> None:
         if self._closed:
-            raise ProgrammingError("the cursor is closed")
+            raise SqlClosedError("the cursor is closed")
         self.connection._open()
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
