@@ -222,20 +222,21 @@ impl ChangeFeed {
 #[pymethods]
 impl ChangeFeed {
     #[new]
-    #[pyo3(signature = (source, *, after=0, tables=Vec::new(), prefix=None))]
+    #[pyo3(signature = (source, *, after=None, tables=Vec::new(), prefix=None))]
     fn new_feed(
         source: &Bound<'_, PyAny>,
-        after: u64,
+        after: Option<&Bound<'_, PyAny>>,
         tables: Vec<String>,
-        prefix: Option<Vec<u8>>,
+        prefix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = source.py();
+        let after = after.map_or(Ok(0), |after| crate::options::count("after", after))?;
         let mut options = ChangesOptions::default().after(after);
         for table in &tables {
             options = options.table(table);
         }
         if let Some(prefix) = prefix {
-            options = options.prefix(prefix);
+            options = options.prefix(&crate::options::bytes("prefix", prefix)?);
         }
         if let Ok(consumer) = source.cast::<Consumer>() {
             let consumer = consumer.get();
@@ -294,7 +295,7 @@ impl ChangeFeed {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+        if self.handle.is_of_this_process() { self.close(py) } else { Ok(()) }
     }
 }
 
@@ -349,7 +350,7 @@ impl Consumer {
     fn acknowledge(&self, py: Python<'_>, commit: &Bound<'_, PyAny>) -> PyResult<()> {
         let number = match commit.cast::<Change>() {
             Ok(change) => change.get().commit_number,
-            Err(_) => commit.extract()?,
+            Err(_) => crate::options::count("commit", commit)?,
         };
         self.with(py, |consumer| consumer.acknowledge(number))
     }
@@ -371,6 +372,6 @@ impl Consumer {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+        if self.handle.is_of_this_process() { self.close(py) } else { Ok(()) }
     }
 }

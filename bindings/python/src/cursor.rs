@@ -150,6 +150,6 @@ impl Cursor {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+        if self.handle.is_of_this_process() { self.close(py) } else { Ok(()) }
     }
 }

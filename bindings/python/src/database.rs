@@ -2,6 +2,7 @@
 
 use crate::guard::{Failure, run};
 use crate::handle::Handle;
+use crate::hold::CommitHold;
 use crate::options;
 use pando::{BackupOptions, Backups, Compression, Layout};
 use pyo3::prelude::*;
@@ -126,7 +127,8 @@ impl Database {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.handle.close(py)
+        // A child that leaves the block of its parent has nothing to close, and exits as it means to.
+        if self.handle.is_of_this_process() { self.handle.close(py) } else { Ok(()) }
     }
 
     fn __repr__(&self) -> String {
@@ -193,6 +195,11 @@ impl Database {
     fn _consumers(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, bool)>> {
         let db = self.handle.open(py)?;
         run(py, || Ok(db.consumers()?.into_iter().map(|one| (one.name, one.position, one.is_lost)).collect()))
+    }
+
+    /// Holds back the commits of others from now on; `None` if another transaction does.
+    fn _try_hold_commits(&self, py: Python<'_>) -> PyResult<Option<CommitHold>> {
+        CommitHold::take(py, &self.handle)
     }
 
     /// Removes a consumer, and what is kept for it.
@@ -283,9 +290,10 @@ impl Database {
         py: Python<'_>,
         folder: PathBuf,
         incremental: bool,
-        rate_bytes: Option<u64>,
+        rate_bytes: Option<&Bound<'_, PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
+        let rate_bytes = rate_bytes.map(|rate| options::count("rate_bytes", rate)).transpose()?;
         let db = self.handle.open(py)?;
         let mut progress = Progress::new(progress);
         let report = &mut progress;

@@ -31,9 +31,14 @@ impl Handle {
         Arc::new(Handle { db, is_closed: AtomicBool::new(false), forks: FORKS.load(Ordering::SeqCst) })
     }
 
+    /// Returns whether this process has opened the database, and not one that it was forked from.
+    pub fn is_of_this_process(&self) -> bool {
+        self.forks == FORKS.load(Ordering::SeqCst)
+    }
+
     /// Refuses a child's use. It comes before every lock, as a thread of the parent may have held one.
     pub fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        if self.forks == FORKS.load(Ordering::SeqCst) {
+        if self.is_of_this_process() {
             return Ok(());
         }
         let message = "the database was opened before this process was forked; open it in the child, after \
@@ -43,7 +48,7 @@ impl Handle {
 
     /// Returns whether the database may be used, for threads that do not have the interpreter's lock.
     pub fn is_usable(&self) -> bool {
-        self.forks == FORKS.load(Ordering::SeqCst) && !self.is_closed()
+        self.is_of_this_process() && !self.is_closed()
     }
 
     /// The database, if it may be used.
@@ -79,7 +84,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.is_closed() || self.forks != FORKS.load(Ordering::SeqCst) {
+        if self.is_closed() || !self.is_of_this_process() {
             return;
         }
         let db = &self.db;

@@ -21,8 +21,8 @@
 //! 5. After a fork, every object of the parent raises `pando.ForkedError`, before it takes any lock.
 //!
 //! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `cursor.rs`, `values.rs`,
-//! `database.rs`, `transaction.rs`; `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may
-//! change), `errors.rs`, `guard.rs`, `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables);
+//! `database.rs`, `transaction.rs`, `hold.rs`; `codec.rs` (keys and values), `engine.rs` (calls of the library whose
+//! names may change), `errors.rs`, `guard.rs`, `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables);
 //! `changes.rs`, `sql.rs`, `sql_rows.rs`, `arrow.rs`.
 #![deny(missing_docs, unsafe_code)]
 
@@ -36,6 +36,7 @@ mod engine;
 mod errors;
 mod guard;
 mod handle;
+mod hold;
 mod options;
 mod scan;
 mod source;
@@ -61,6 +62,7 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transaction::Snapshot>()?;
     module.add_class::<transaction::Transaction>()?;
     module.add_class::<transaction::Savepoint>()?;
+    module.add_class::<hold::CommitHold>()?;
     module.add_class::<view::View>()?;
     module.add_class::<writable::WritableView>()?;
     module.add_class::<scan::Scan>()?;

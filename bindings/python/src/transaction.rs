@@ -50,7 +50,7 @@ impl Snapshot {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        self.held.close(py)
+        if self.held.handle().is_of_this_process() { self.held.close(py) } else { Ok(()) }
     }
 }
 
@@ -119,6 +119,10 @@ impl Transaction {
         exception: &Bound<'_, PyAny>,
         _rest: &Bound<'_, pyo3::types::PyTuple>,
     ) -> PyResult<()> {
+        // The child of a fork has written nothing, and has nothing to end.
+        if !self.begun.handle().is_of_this_process() {
+            return Ok(());
+        }
         if exception.is_none() && self.is_active() {
             return self.commit(py).map(drop);
         }
@@ -189,6 +193,9 @@ impl Savepoint {
         exception: &Bound<'_, PyAny>,
         _rest: &Bound<'_, pyo3::types::PyTuple>,
     ) -> PyResult<()> {
+        if !self.begun.handle().is_of_this_process() {
+            return Ok(());
+        }
         if exception.is_none() {
             return self.release(py);
         }

@@ -5,6 +5,7 @@ use crate::cells;
 use crate::database::Database;
 use crate::errors;
 use crate::guard::{in_use, run};
+use crate::options;
 use crate::source::Source;
 use crate::typed_reads::{AskedRows, write_current};
 use pando::Transaction;
@@ -290,10 +291,10 @@ impl TypedView {
         prefix: Option<&Bound<'_, PyAny>>,
         index: Option<String>,
         reverse: bool,
-        limit: Option<u64>,
+        limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<TypedScan> {
         let (table, asked) = self.asked(py, Given { start, stop, prefix, index, reverse })?;
-        let left = limit.unwrap_or(u64::MAX);
+        let left = options::limit(limit)?.unwrap_or(u64::MAX);
         let state =
             State { asked, left, next_rows: FIRST_ROWS, has_more: left > 0, at_hand: Vec::new().into_iter() };
         let source = self.source.at_one_moment(py)?;

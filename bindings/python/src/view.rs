@@ -6,6 +6,7 @@ use crate::cursor::Cursor;
 use crate::engine;
 use crate::errors;
 use crate::guard::run;
+use crate::options;
 use crate::scan::{self, Asked, Scan, What};
 use crate::source::Source;
 use crate::values::ValueReader;
@@ -269,9 +270,9 @@ impl View {
         stop: Option<&Bound<'_, PyAny>>,
         prefix: Option<&Bound<'_, PyAny>>,
         reverse: bool,
-        limit: Option<u64>,
+        limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
-        self.scan(py, self.span(start, stop, prefix)?, reverse, limit, What::Items)
+        self.scan(py, self.span(start, stop, prefix)?, reverse, options::limit(limit)?, What::Items)
     }
 
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None))]
@@ -282,9 +283,9 @@ impl View {
         stop: Option<&Bound<'_, PyAny>>,
         prefix: Option<&Bound<'_, PyAny>>,
         reverse: bool,
-        limit: Option<u64>,
+        limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
-        self.scan(py, self.span(start, stop, prefix)?, reverse, limit, What::Keys)
+        self.scan(py, self.span(start, stop, prefix)?, reverse, options::limit(limit)?, What::Keys)
     }
 
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None))]
@@ -295,9 +296,9 @@ impl View {
         stop: Option<&Bound<'_, PyAny>>,
         prefix: Option<&Bound<'_, PyAny>>,
         reverse: bool,
-        limit: Option<u64>,
+        limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
-        self.scan(py, self.span(start, stop, prefix)?, reverse, limit, What::Values)
+        self.scan(py, self.span(start, stop, prefix)?, reverse, options::limit(limit)?, What::Values)
     }
 
     /// Returns a cursor over the records of a range.

@@ -7,7 +7,10 @@ import gc
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Callable
@@ -15,6 +18,11 @@ from typing import Any, Callable
 import pytest
 
 import pando
+
+
+@dataclass
+class Row:
+    id: int
 
 
 def test_opening(tmp_path: Path) -> None:
@@ -331,7 +339,7 @@ def test_hostile_arguments(db: pando.Database) -> None:
         with pytest.raises(TypeError):
             db.table("b", **arguments)
     for limit in (-1, 10**30, "many"):
-        with pytest.raises((OverflowError, TypeError)):
+        with pytest.raises((pando.InvalidError, TypeError)):
             plain.range(limit=limit)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         numbers.range(prefix=1)
@@ -405,3 +413,73 @@ def test_a_forked_child_is_refused(db: pando.Database) -> None:
     assert os.waitstatus_to_exitcode(status) == 0, "the number of the first call that was not refused"
     tx.commit()
     assert table[b"tx"] == b"of the parent" and table[b"k"] == b"v"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@pytest.mark.parametrize(
+    "block",
+    [
+        "with db:",
+        "with db.snapshot():",
+        "with db.write() as tx:",
+        "with db.write() as tx, tx.savepoint():",
+        "with db.sql():",
+        "with db.changes():",
+        "with db.consumer('c'):",
+        "with db.table('t').cursor():",
+    ],
+)
+def test_a_forked_child_leaves_the_blocks_of_its_parent(block: str) -> None:
+    program = f"""
+import os, sys, pando
+db = pando.in_memory()
+child = 0
+{block}
+    child = os.fork()
+    if child == 0 and sys.argv[1] == "exits":
+        sys.exit(3)
+if child == 0:
+    sys.exit(4)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    for how, expected in (("exits", 3), ("goes on", 4)):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, how], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (expected, ""), how
+
+
+def test_errors_name_the_argument(db: pando.Database, tmp_path: Path) -> None:
+    table: Any = db.table("t")
+    consumer = db.consumer("c")
+    typed: Any = db.typed(Row, key="id")
+    calls: list[tuple[str, type[Exception], Callable[[], object]]] = [
+        ("limit is -1: it must be from 0 to", pando.InvalidError, lambda: table.range(limit=-1)),
+        ("limit is -1: it must be from 0 to", pando.InvalidError, lambda: table.range_keys(limit=-1)),
+        ("limit is -1: it must be from 0 to", pando.InvalidError, lambda: table.range_values(limit=-1)),
+        ("limit is -1: it must be from 0 to", pando.InvalidError, lambda: list(typed.scan(limit=-1))),
+        ("limit must be an int, not float", TypeError, lambda: table.range(limit=1.5)),
+        ("limit must be an int, not str", TypeError, lambda: table.range(limit="1")),
+        ("after is -1: it must be from 0 to", pando.InvalidError, lambda: db.changes(after=-1)),
+        ("after must be an int, not str", TypeError, lambda: db.changes(after="1")),  # type: ignore[arg-type]
+        ("prefix must be bytes, not str", TypeError, lambda: db.changes(prefix="a")),  # type: ignore[arg-type]
+        ("prefix must be bytes, not list", TypeError, lambda: db.changes(prefix=[1])),  # type: ignore[arg-type]
+        ("prefix must be bytes, not str", TypeError, lambda: consumer.changes(prefix="a")),  # type: ignore[arg-type]
+        ("commit is -1: it must be from 0 to", pando.InvalidError, lambda: consumer.acknowledge(-1)),
+        ("commit must be an int, not NoneType", TypeError, lambda: consumer.acknowledge(None)),  # type: ignore[arg-type]
+        ("parameters must be a sequence or a dict, not int", TypeError, lambda: db.sql("SELECT ?", 5)),  # type: ignore
+        ("parameters must be a sequence or a dict, not str", TypeError, lambda: db.sql("SELECT ?", "5")),
+        (
+            "parameters must be an iterable of sequences or dicts, not int",
+            TypeError,
+            lambda: db.sql().executemany("SELECT ?", 5),  # type: ignore[arg-type]
+        ),
+        (
+            "rate_bytes is -1: it must be from 0 to",
+            pando.InvalidError,
+            lambda: db.backup(tmp_path / "backups", rate_bytes=-1),
+        ),
+    ]
+    for message, kind, call in calls:
+        with pytest.raises(kind, match=message.replace("*", r"\*")):
+            call()
+    for prefix in (b"a", bytearray(b"a"), memoryview(b"a")):
+        db.changes(prefix=prefix).close()

@@ -309,3 +309,73 @@ def test_work_that_does_not_run_before_it_returns(db: pando.Database) -> None:
             db.transact(work)
     assert not table
     assert list(db.transact(lambda tx: iter([1]))) == [1]
+
+
+def test_the_last_attempts_hold_back_others() -> None:
+    """Without a turn of its own, a transaction that takes long loses against many short ones each time."""
+    with pando.in_memory() as db:
+        table = db.table("t", key=str, value="json")
+        table["n"] = 0
+        done = threading.Event()
+        failures: list[BaseException] = []
+
+        def count() -> None:
+            try:
+                while not done.is_set():
+                    db.transact(increment, retries=40)
+            except BaseException as failure:
+                failures.append(failure)
+
+        def increment(tx: pando.Transaction) -> None:
+            tx[table]["n"] += 1
+
+        def slow(tx: pando.Transaction) -> None:
+            value = tx[table]["n"]
+            time.sleep(0.01)
+            tx[table]["n"] = value + 1
+
+        threads = [threading.Thread(target=count) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for retries in (10, 5, 10):
+                db.transact(slow, retries=retries)
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        assert not failures
+
+
+def test_a_commit_within_the_last_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that commits in another way, or waits for somebody who does, goes on when its turn is over."""
+    from pando import _database
+
+    monkeypatch.setattr(_database, "_MOST_HELD_S", 0.05)
+    with pando.in_memory() as db:
+        table = db.table("t", key=str, value="json")
+        table["n"] = 0
+        attempts = 0
+
+        def work(tx: pando.Transaction) -> None:
+            nonlocal attempts
+            attempts += 1
+            value = tx[table]["n"]
+            if attempts < 3:
+                table["n"] = attempts
+            tx[table]["n"] = value + 1
+
+        db.transact(work, retries=3)
+        assert (attempts, table["n"]) == (3, 3)
+
+        def always(tx: pando.Transaction) -> None:
+            tx[table]["n"] += 1
+            table["n"] = 7
+
+        with pytest.raises(pando.ConflictError):
+            db.transact(always, retries=2)
+        hold = db._try_hold_commits()
+        assert hold is not None and db._try_hold_commits() is None
+        hold.release()
+        hold.release()
+        table["n"] = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import threading
 import time
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from datetime import timedelta
@@ -53,6 +54,12 @@ _ABSENT: Any = object()
 # The pause before a second attempt is at most so long, and doubles with each further one.
 _FIRST_PAUSE_S = 0.00005
 _LONGEST_PAUSE_S = 0.05
+# How many attempts hold back other commits, and for how long at most. A work that waits for one of these goes on then.
+_GATED_ATTEMPTS = 4
+_MOST_HELD_S = 0.5
+# How long an attempt waits for others that do so, and how often it asks.
+_LONGEST_WAIT_S = 5.0
+_ASK_AGAIN_S = 0.001
 
 
 class _Items(ItemsView[K, V]):
@@ -220,6 +227,52 @@ class Transaction(_pando.Transaction):
         return TransactionTable(self, name, key=key, value=value)
 
 
+class _Turn:
+    """Holds back the commits of all others for the last attempts of a transaction, for at most ``_MOST_HELD_S``."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._hold: Optional[_pando.CommitHold] = None
+        self._timer: Optional[threading.Timer] = None
+
+    @property
+    def is_taken(self) -> bool:
+        return self._hold is not None
+
+    def take(self) -> None:
+        """Waits until no other transaction holds back commits, and then does so. Does nothing if that takes too long."""
+        until = time.monotonic() + _LONGEST_WAIT_S
+        hold = self._db._try_hold_commits()
+        while hold is None and time.monotonic() < until:
+            time.sleep(random.uniform(0, _ASK_AGAIN_S))
+            hold = self._db._try_hold_commits()
+        if hold is None:
+            return
+        try:
+            self._timer = threading.Timer(_MOST_HELD_S, hold.release)
+            self._timer.daemon = True
+            self._timer.start()
+        except RuntimeError:
+            # There can be no further thread. Without a limit of time, others could wait forever.
+            hold.release()
+            return
+        self._hold = hold
+
+    def commit(self, tx: Transaction) -> None:
+        """Commits a transaction, unless it has ended, past the commits that are held back."""
+        if self._hold is not None and tx.is_active:
+            self._hold.commit(tx)
+
+    def __enter__(self) -> _Turn:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._hold is not None:
+            self._hold.release()
+
+
 class Database(_pando.Database):
     """An open database. As a context manager it is closed at the end."""
 
@@ -326,20 +379,30 @@ class Database(_pando.Database):
     ) -> T:
         """Runs ``work`` in a transaction and commits it, and again after a conflict, up to ``retries`` times.
 
+        While the last four attempts run, other commits wait, for half a second at most. So ``work`` should not commit in
+        another way, or wait for somebody who does.
+
         ``work`` can run several times, so its effects outside of the transaction must be safe to repeat. It must do its
         work before it returns: a coroutine or a generator function raises ``TypeError``.
         """
         _check_work(work)
         pause_s = _FIRST_PAUSE_S
-        for attempt in range(max(retries, 0) + 1):
-            try:
-                with self.write(durability=durability, isolation=isolation) as tx:
-                    return _finished(work(tx))
-            except (ConflictError, SnapshotTooOldError):
-                if attempt >= retries:
-                    raise
-            time.sleep(random.uniform(0, pause_s))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        last = max(retries, 0)
+        with _Turn(self) as turn:
+            for attempt in range(last + 1):
+                if attempt == max(last + 1 - _GATED_ATTEMPTS, 1):
+                    turn.take()
+                try:
+                    with self.write(durability=durability, isolation=isolation) as tx:
+                        result = _finished(work(tx))
+                        turn.commit(tx)
+                        return result
+                except (ConflictError, SnapshotTooOldError):
+                    if attempt == last:
+                        raise
+                if not turn.is_taken:
+                    time.sleep(random.uniform(0, pause_s))
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     @overload
