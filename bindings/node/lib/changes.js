@@ -1,13 +1,16 @@
 'use strict'
 
+const { optionsOf, textOf, shown } = require('./arguments')
 const { awaited, immediate } = require('./errors')
 const { bytesOf } = require('./packed')
 const { Queue } = require('./reads')
 
+const FILTER = { tables: 'any', prefix: 'any' }
+
 /** The names of tables, and a prefix as bytes. */
 function filterOf ({ tables = [], prefix }) {
   const given = Array.isArray(tables) ? tables : [tables]
-  const names = given.map(table => typeof table === 'string' ? table : table.name)
+  const names = given.map(table => textOf(typeof table === 'string' ? table : table?.name, 'each of tables'))
   return [names, prefix === undefined ? undefined : bytesOf(prefix, 'the prefix')]
 }
 
@@ -42,8 +45,9 @@ class Changes {
   }
 
   /** Returns the next change. Waits for it, for at most `timeoutMs`; undefined after that, and at the end. */
-  async next ({ timeoutMs = Infinity } = {}) {
-    if (!(timeoutMs >= 0)) throw new TypeError('timeoutMs must be a number from 0 on')
+  async next (options) {
+    const { timeoutMs = Infinity } = optionsOf(options, { timeoutMs: 'number' })
+    if (!(timeoutMs >= 0)) throw new RangeError(`timeoutMs is ${timeoutMs}; it must be from 0 on`)
     return this.#queue.run(() => this.#wait(Date.now() + timeoutMs))
   }
 
@@ -105,14 +109,15 @@ class Consumer {
   }
 
   /** Opens an async iterator over the changes after the last acknowledged commit. */
-  async changes (filter = {}) {
-    const [tables, prefix] = filterOf(filter)
+  async changes (filter) {
+    const [tables, prefix] = filterOf(optionsOf(filter, FILTER))
     return new Changes(await this.#queue.run(() => this.#native.changes(tables, prefix)), this.#db)
   }
 
   /** Records durably that everything up to a commit, or a change, is done. */
   async acknowledge (commit) {
-    const number = typeof commit === 'object' ? commit.commitNumber : commit
+    const number = typeof commit === 'object' ? commit?.commitNumber : commit
+    if (typeof number !== 'number') throw new TypeError(`commit must be a number or a change, not ${shown(commit)}`)
     return this.#queue.run(() => this.#native.acknowledge(number))
   }
 
@@ -122,4 +127,4 @@ class Consumer {
   }
 }
 
-module.exports = { Changes, Consumer, filterOf }
+module.exports = { Changes, Consumer, filterOf, FILTER }

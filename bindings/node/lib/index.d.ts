@@ -59,7 +59,7 @@ export interface Range {
 export interface RangeOptions extends Range {
   /** Whether the largest key comes first. Default: false. */
   reverse?: boolean
-  /** The greatest number of records. */
+  /** The greatest number of records: a whole number from 0 on, or Infinity. */
   limit?: number
 }
 
@@ -106,6 +106,7 @@ export interface Reads {
   expiry(key: Bytes): Promise<number | undefined>
   /** Iterates over the records of one moment in the order of their keys. */
   range(options?: RangeOptions): AsyncGenerator<[Buffer, Buffer], void, undefined>
+  /** Iterates over the keys, without reading their values. */
   keys(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
   values(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
   /** Iterates over what each read has found: fewer promises than `range`. */
@@ -121,7 +122,7 @@ export interface Table extends Reads {
   del(key: Bytes, options?: { durability?: Durability }): Promise<void>
   /** Applies writes together, in their order. */
   batch(operations: readonly Operation[], options?: { durability?: Durability }): Promise<void>
-  /** Deletes the keys of a range without reading them. */
+  /** Deletes the keys of a range without reading them; without a range, all keys. An end that is undefined is refused. */
   deleteRange(range?: Range, options?: TransactionOptions): Promise<void>
 }
 
@@ -273,7 +274,10 @@ export interface Database {
   dropTable(name: string): Promise<void>
   snapshot(): Snapshot
   begin(options?: TransactionOptions): Promise<Transaction>
-  /** Runs `work(tx)` and commits; runs it again after a conflict, up to 24 times. Returns what `work` returns. */
+  /**
+   * Runs `work(tx)` and commits; runs it again after a conflict, up to 24 times. Returns what `work` returns. After eight
+   * attempts other commits wait for it, for half a second at most.
+   */
   transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
   /** Opens an async iterator over every commit after the one of number `after`; 0: as far back as possible. */
   changes(options?: ChangesFilter & { after?: number }): Promise<Changes>

@@ -2,14 +2,19 @@
 
 const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
+const { optionsOf, typed, textOf, shown, DURABILITY, TRANSACTION } = require('./arguments')
+const { Gate } = require('./gate')
 const { bytesOf, packWrites } = require('./packed')
-const { Reads, Calls, Queue, rangeOf } = require('./reads')
-const { Changes, Consumer, filterOf } = require('./changes')
+const { Reads, Calls, Queue, deletedRangeOf } = require('./reads')
+const { Changes, Consumer, filterOf, FILTER } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
 const { Transaction, registerTable, nativeOf } = require('./transaction')
 
-/** How often `transact` runs its function. */
+/** How often `transact` runs its function, and after how many attempts it takes a turn of its own. */
 const MOST_ATTEMPTS = 24
+const OPEN_ATTEMPTS = 8
+
+const TABLE = { create: 'boolean', layout: 'string', compression: 'string', ttlMs: 'number', ttlByKey: 'boolean' }
 
 const NAMES = {
   memoryBytes: 'memory_bytes',
@@ -27,7 +32,7 @@ const NAMES = {
   pageBytes: 'page_bytes'
 }
 
-function optionsOf ({ readOnly = false, ...given }) {
+function databaseOptionsOf ({ readOnly = false, ...given }) {
   const named = readOnly ? { read_only: 'yes' } : {}
   for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(NAMES, name)) throw new TypeError(`there is no option ${name}`)
@@ -39,14 +44,14 @@ function optionsOf ({ readOnly = false, ...given }) {
 /** Opens the database in a directory, and creates it if there is none and `create` is not false. */
 async function open (path, { create = true, ...options } = {}) {
   if (typeof path !== 'string') throw new TypeError('the path must be a string')
-  const named = optionsOf(options)
+  const named = databaseOptionsOf(options)
   const handle = await awaited(() => native.open(path, create && !options.readOnly, named))
   return new Database(handle, path)
 }
 
 /** Creates a database in memory. */
 async function inMemory (options = {}) {
-  return new Database(await awaited(() => native.open(null, true, optionsOf(options))), undefined)
+  return new Database(await awaited(() => native.open(null, true, databaseOptionsOf(options))), undefined)
 }
 
 /** How often a function of progress is called. */
@@ -83,8 +88,10 @@ async function watched (progress, work) {
 }
 
 /** Restores a backup. */
-async function restore (folder, target, { at, progress } = {}) {
-  return watched(progress, report => native.restore(String(folder), String(target), at, report))
+async function restore (folder, target, options) {
+  const { at, progress } = optionsOf(options, { at: 'string', progress: 'any' })
+  const [from, to] = [textOf(folder, 'the folder'), textOf(target, 'the target')]
+  return watched(progress, report => native.restore(from, to, at, report))
 }
 
 class Database {
@@ -92,6 +99,7 @@ class Database {
   #path
   #connections
   #calls = new Calls()
+  #gate = new Gate()
 
   constructor (handle, path) {
     this.#native = handle
@@ -136,14 +144,16 @@ class Database {
   }
 
   /** Opens a table, and creates it if there is none and `create` is not false. */
-  async table (name, { create = true, ...options } = {}) {
-    const given = Object.values(options).some(value => value !== undefined) ? options : undefined
-    const handle = await awaited(() => this.#native.table(String(name), create, given))
-    return new Table(handle, this.#native, this.#calls)
+  async table (name, given) {
+    const text = textOf(name, 'the name of a table')
+    const { create = true, ...options } = optionsOf(given, TABLE)
+    const others = Object.values(options).some(value => value !== undefined) ? options : undefined
+    const handle = await awaited(() => this.#native.table(text, create, others))
+    return new Table(handle, this.#native, this.#calls, this.#gate)
   }
 
   async dropTable (name) {
-    return awaited(() => this.#native.dropTable(String(name)))
+    return awaited(() => this.#native.dropTable(textOf(name, 'the name of a table')))
   }
 
   /** A view of this moment. */
@@ -152,35 +162,51 @@ class Database {
   }
 
   /** Begins a transaction. `transact` is easier to use well. */
-  async begin ({ durability, isolation } = {}) {
-    return new Transaction(await awaited(() => this.#native.begin(durability, isolation)), this.#calls)
+  async begin (options) {
+    return this.#begin(options, undefined)
+  }
+
+  async #begin (options, turn) {
+    const { durability, isolation } = optionsOf(options, TRANSACTION)
+    const handle = await awaited(() => this.#native.begin(durability, isolation))
+    return new Transaction(handle, this.#calls, () => this.#gate.pass(turn))
   }
 
   /** Runs `work(tx)` in a transaction and commits it; runs it again after a conflict. Returns what `work` returns. */
-  async transact (work, options = {}) {
-    for (let attempt = 1; ; attempt++) {
-      const tx = await this.begin(options)
-      try {
-        const result = await work(tx)
-        await tx.commit()
-        return result
-      } catch (error) {
-        await tx.rollback()
-        if (!(error instanceof PandoError && error.isRetryable) || attempt === MOST_ATTEMPTS) throw error
+  async transact (work, options) {
+    typed(work, 'work', 'function')
+    let turn
+    try {
+      for (let attempt = 1; ; attempt++) {
+        if (attempt > OPEN_ATTEMPTS) turn ??= await this.#gate.take()
+        const tx = await this.#begin(options, turn)
+        try {
+          const result = await work(tx)
+          await tx.commit()
+          return result
+        } catch (error) {
+          await tx.rollback()
+          if (!(error instanceof PandoError && error.isRetryable) || attempt === MOST_ATTEMPTS) throw error
+        }
+        if (turn !== undefined && !turn.isOver) continue
+        await new Promise(resolve => setTimeout(resolve, Math.random() * Math.min(2 ** attempt / 4, 50)))
       }
-      await new Promise(resolve => setTimeout(resolve, Math.random() * Math.min(2 ** attempt / 4, 50)))
+    } finally {
+      turn?.end()
     }
   }
 
   /** Opens an async iterator over every commit after a number, which waits for the next one. */
-  async changes ({ after = 0, ...filter } = {}) {
+  async changes (options) {
+    const { after = 0, ...filter } = optionsOf(options, { after: 'number', ...FILTER })
     const [tables, prefix] = filterOf(filter)
     return new Changes(await awaited(() => this.#native.changes(after, tables, prefix)), this)
   }
 
   /** Opens a consumer, or creates it after the newest commit. */
   async consumer (name) {
-    return new Consumer(await awaited(() => this.#native.consumer(String(name))), String(name), this)
+    const text = textOf(name, 'the name of a consumer')
+    return new Consumer(await awaited(() => this.#native.consumer(text)), text, this)
   }
 
   async consumers () {
@@ -188,7 +214,7 @@ class Database {
   }
 
   async dropConsumer (name) {
-    return awaited(() => this.#native.dropConsumer(String(name)))
+    return awaited(() => this.#native.dropConsumer(textOf(name, 'the name of a consumer')))
   }
 
   async checkpoint () {
@@ -203,11 +229,13 @@ class Database {
     return awaited(() => this.#native.catchUp())
   }
 
-  async check ({ progress } = {}) {
+  async check (options) {
+    const { progress } = optionsOf(options, { progress: 'any' })
     return watched(progress, report => this.#native.check(report))
   }
 
-  async compact ({ progress } = {}) {
+  async compact (options) {
+    const { progress } = optionsOf(options, { progress: 'any' })
     const [bytesBefore, bytes] = await watched(progress, report => this.#native.compact(report))
     return { bytesBefore, bytes }
   }
@@ -216,8 +244,10 @@ class Database {
     return awaited(() => this.#native.stats())
   }
 
-  async backup (folder, { incremental = false, progress } = {}) {
-    return watched(progress, report => this.#native.backup(String(folder), incremental, report))
+  async backup (folder, options) {
+    const { incremental = false, progress } = optionsOf(options, { incremental: 'boolean', progress: 'any' })
+    const to = textOf(folder, 'the folder')
+    return watched(progress, report => this.#native.backup(to, incremental, report))
   }
 }
 
@@ -225,49 +255,71 @@ class Database {
 class Table extends Reads {
   #native
   #db
+  #gate
 
-  constructor (handle, db, calls) {
+  constructor (handle, db, calls, gate) {
     super(handle, db.reader(), calls)
     this.#native = handle
     this.#db = db
+    this.#gate = gate
     registerTable(this, handle)
   }
 
-  async put (key, value, options = {}) {
-    if (options.ttlMs === undefined) return this.batch([{ type: 'put', key, value }], options)
+  async put (key, value, options) {
+    const { ttlMs, durability } = optionsOf(options, { durability: 'string', ttlMs: 'number' })
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    return awaited(() => this.#db.putWithTtl(this.#native, k, v, options.ttlMs, options.durability))
+    if (ttlMs === undefined) return this.#write([{ key: k, value: v }], durability)
+    await this.#gate.pass()
+    return awaited(() => this.#db.putWithTtl(this.#native, k, v, ttlMs, durability))
   }
 
   /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
-  async setExpiry (key, ttlMs, { durability } = {}) {
+  async setExpiry (key, ttlMs, options) {
+    const { durability } = optionsOf(options, DURABILITY)
     const bytes = bytesOf(key, 'the key')
+    if (ttlMs !== undefined) typed(ttlMs, 'ttlMs', 'number')
+    await this.#gate.pass()
     return awaited(() => this.#db.setExpiry(this.#native, bytes, ttlMs, durability))
   }
 
   async del (key, options) {
-    return this.batch([{ type: 'del', key }], options)
+    const { durability } = optionsOf(options, DURABILITY)
+    return this.#write([{ key: bytesOf(key, 'the key') }], durability)
   }
 
   /** Applies puts and deletes together, in their order. */
-  async batch (operations, { durability } = {}) {
-    const packed = packWrites(operations.map(({ type, key, value }) => ({
-      key: bytesOf(key, 'the key'),
-      value: type === 'del' ? undefined : bytesOf(value, 'the value')
-    })))
+  async batch (operations, options) {
+    const { durability } = optionsOf(options, DURABILITY)
+    if (!Array.isArray(operations)) throw new TypeError(`operations must be an array, not ${shown(operations)}`)
+    return this.#write(operations.map(writeOf), durability)
+  }
+
+  async #write (writes, durability) {
+    const packed = packWrites(writes)
+    await this.#gate.pass()
     return awaited(() => this.#db.write(this.#native, packed, durability))
   }
 
   /** Deletes the keys of a range without reading them. */
-  async deleteRange (range = {}, { durability, isolation } = {}) {
+  async deleteRange (...given) {
+    const ends = deletedRangeOf(given)
+    const { durability, isolation } = optionsOf(given[1], TRANSACTION)
+    await this.#gate.pass()
     const tx = await awaited(() => this.#db.begin(durability, isolation))
     try {
-      await awaited(() => tx.deleteRange(this.#native, rangeOf(range)))
+      await awaited(() => tx.deleteRange(this.#native, ends))
       await awaited(() => tx.commit())
     } finally {
       await tx.rollback()
     }
   }
+}
+
+/** An operation of a batch as a write. */
+function writeOf (operation, at) {
+  if (operation?.type === 'put') return { key: bytesOf(operation.key, 'the key'), value: bytesOf(operation.value, 'the value') }
+  if (operation?.type === 'del') return { key: bytesOf(operation.key, 'the key') }
+  throw new TypeError(`the type of operation ${at} is ${String(operation?.type)}; it must be 'put' or 'del'`)
 }
 
 /** A view of one moment. */

@@ -119,16 +119,17 @@ class PandoLevel extends AbstractLevel {
     return values.map(value => value !== undefined)
   }
 
-  async _put (key, value, options) {
-    return this.#table.put(key, value, options)
+  // Options have what abstract-level adds, too.
+  async _put (key, value, { durability }) {
+    return this.#table.put(key, value, { durability })
   }
 
-  async _del (key, options) {
-    return this.#table.del(key, options)
+  async _del (key, { durability }) {
+    return this.#table.del(key, { durability })
   }
 
-  async _batch (operations, options) {
-    return this.#table.batch(operations, options)
+  async _batch (operations, { durability }) {
+    return this.#table.batch(operations, { durability })
   }
 
   async _clear (options) {

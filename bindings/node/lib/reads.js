@@ -2,17 +2,35 @@
 
 const { awaited, immediate, closed } = require('./errors')
 const { bytesOf, packKeys, unpackValues, unpackRecords } = require('./packed')
-const { ValueReadable, checkPlace } = require('./values')
+const { optionsOf, checkWhole } = require('./arguments')
+const { ValueReadable } = require('./values')
 
 const ENDS = ['prefix', 'gte', 'gt', 'lt', 'lte']
 
+const RANGE = Object.fromEntries(ENDS.map(end => [end, 'any']))
+const SCAN = { ...RANGE, reverse: 'boolean', limit: 'any' }
+
 /** A range with bytes as its ends. */
-function rangeOf (given = {}) {
+function rangeOf (given) {
   const range = {}
   for (const end of ENDS) {
     if (given[end] !== undefined) range[end] = bytesOf(given[end], end)
   }
   return range
+}
+
+/**
+ * A range whose keys are deleted, as the first of the arguments of a call; without one, all keys. An undefined range or
+ * end would mean the same, and is refused: a program that computes it wrongly would lose everything.
+ */
+function deletedRangeOf (given) {
+  if (given.length === 0) return {}
+  if (given[0] === undefined) throw new TypeError('the range is undefined: leave it out to delete all keys')
+  const range = optionsOf(given[0], RANGE)
+  for (const end of Object.keys(range)) {
+    if (range[end] === undefined) throw new TypeError(`${end} is undefined: leave it out if the range has no such end`)
+  }
+  return rangeOf(range)
 }
 
 /** Steps over records: the native half reads them in chunks. */
@@ -25,7 +43,7 @@ class Cursor {
     this.#queue = queue
   }
 
-  /** Returns the next records as pairs; none at the end. */
+  /** Returns the next records as pairs; none at the end. Values of a cursor over keys are empty. */
   async next (reverse) {
     return unpackRecords(await this.#queue.run(() => this.#scan.next(reverse)))
   }
@@ -119,10 +137,11 @@ class Reads {
   }
 
   /** Opens a stream of a value from the byte `start` on and before the byte `end`; undefined if there is no value. */
-  async readStream (key, { start = 0, end = Infinity } = {}) {
+  async readStream (key, options) {
+    const { start = 0, end = Infinity } = optionsOf(options, { start: 'any', end: 'any' })
     const bytes = bytesOf(key, 'the key')
-    checkPlace(start, 'start')
-    checkPlace(end, 'end')
+    checkWhole(start, 'start')
+    checkWhole(end, 'end', { orInfinity: true })
     const native = await this.#run(() => this.#reader.openValue(this.#native, bytes))
     if (!native) return undefined
     immediate(() => native.seek(start))
@@ -136,8 +155,12 @@ class Reads {
   }
 
   /** Iterates over [key, value] in the order of the keys. */
-  async * range (options = {}) {
-    for await (const records of this.chunks(options)) {
+  range (options) {
+    return this.#records(options, false)
+  }
+
+  async * #records (options, keysOnly) {
+    for await (const records of this.#chunks(options, keysOnly)) {
       for (const record of records) {
         this.#queue.check()
         yield record
@@ -145,25 +168,33 @@ class Reads {
     }
   }
 
-  async * keys (options = {}) {
-    for await (const [key] of this.range(options)) yield key
+  /** Iterates over the keys, without a look at their values. */
+  async * keys (options) {
+    for await (const [key] of this.#records(options, true)) yield key
   }
 
-  async * values (options = {}) {
+  async * values (options) {
     for await (const [, value] of this.range(options)) yield value
   }
 
   /** Iterates over arrays of [key, value]: what each read has found. */
-  async * chunks ({ reverse = false, limit = Infinity, ...ends } = {}) {
+  chunks (options) {
+    return this.#chunks(options, false)
+  }
+
+  async * #chunks (options, keysOnly) {
+    const { reverse = false, limit = Infinity, ...ends } = optionsOf(options, SCAN)
+    checkWhole(limit, 'limit', { orInfinity: true })
     const range = rangeOf(ends)
     if (this.#ready !== undefined) await this.#queue.run(this.#ready)
-    const cursor = this.cursor(range)
+    const cursor = this.cursor(range, keysOnly)
+    let left = limit
     try {
-      while (limit > 0) {
+      while (left > 0) {
         const records = await cursor.next(reverse)
         if (records.length === 0) return
-        if (records.length > limit) records.length = limit
-        limit -= records.length
+        if (records.length > left) records.length = left
+        left -= records.length
         yield records
       }
     } finally {
@@ -172,8 +203,8 @@ class Reads {
   }
 
   /** Opens a cursor of this moment over a range whose ends are Buffers. */
-  cursor (range) {
-    const scan = immediate(() => this.#reader.scan(this.#native, range))
+  cursor (range, keysOnly = false) {
+    const scan = immediate(() => this.#reader.scan(this.#native, range, keysOnly))
     const run = call => this.#run(call)
     return new Cursor(scan, { run })
   }
@@ -185,4 +216,4 @@ class Reads {
   }
 }
 
-module.exports = { Reads, Calls, Queue, rangeOf }
+module.exports = { Reads, Calls, Queue, deletedRangeOf }

@@ -2,6 +2,7 @@
 
 // SQL. The buffers are those of src/sql.rs.
 
+const { textOf } = require('./arguments')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { Queue } = require('./reads')
 
@@ -25,6 +26,9 @@ function parameterOf (given) {
   }
   if (given instanceof Uint8Array) return [4, given]
   if (given instanceof Date) return [3, Buffer.from(given.toISOString().slice(0, -1).replace('T', ' '))]
+  if (Array.isArray(given)) {
+    throw new TypeError('a parameter is an array: give its elements one after another, as in sql(text, ...parameters)')
+  }
   throw new TypeError('a parameter must be null, a boolean, number, bigint, string, Uint8Array or Date')
 }
 
@@ -159,17 +163,17 @@ class Connection {
   }
 
   async sql (text, ...parameters) {
-    const [names, values] = pack(parameters)
-    return resultOf(await this.#run(() => this.#native.run(String(text), names, values, false)))
+    const [statement, [names, values]] = [textOf(text, 'the statement'), pack(parameters)]
+    return resultOf(await this.#run(() => this.#native.run(statement, names, values, false)))
   }
 
   /** Runs statements that have no parameters. */
   async script (text) {
-    return this.#run(() => this.#native.script(String(text)))
+    return this.#run(() => this.#native.script(textOf(text, 'the statement')))
   }
 
   async prepare (text) {
-    return new Statement(await this.#run(() => this.#native.prepare(String(text))), this.#queue)
+    return new Statement(await this.#run(() => this.#native.prepare(textOf(text, 'the statement'))), this.#queue)
   }
 
   async * iterate (text, ...parameters) {
@@ -225,14 +229,15 @@ class Connections {
   }
 
   async sql (text, parameters) {
-    const [names, values] = pack(parameters)
-    return resultOf(await this.#with(native => awaited(() => native.run(String(text), names, values, true))))
+    const [statement, [names, values]] = [textOf(text, 'the statement'), pack(parameters)]
+    return resultOf(await this.#with(native => awaited(() => native.run(statement, names, values, true))))
   }
 
   async * iterate (text, parameters) {
+    const given = textOf(text, 'the statement')
     const native = this.#idle.pop() ?? await connect(this.#db)
     try {
-      const statement = await awaited(() => native.prepare(String(text)))
+      const statement = await awaited(() => native.prepare(given))
       yield * batches(statement, new Queue(), parameters)
     } finally {
       const isOpen = await native.rest().catch(() => true)

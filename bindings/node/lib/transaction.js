@@ -1,13 +1,16 @@
 'use strict'
 
 const { AsyncLocalStorage } = require('node:async_hooks')
+const { optionsOf, typed } = require('./arguments')
 const { PandoError, closed, converted } = require('./errors')
 const { bytesOf, packWrites } = require('./packed')
-const { Reads, Queue, rangeOf } = require('./reads')
+const { Reads, Queue, deletedRangeOf } = require('./reads')
 const { ValueWritable } = require('./values')
 
 /** A transaction hands its writes over when so many bytes are waiting. */
 const MOST_WAITING_BYTES = 256 << 10
+
+const TTL = { ttlMs: 'number' }
 
 const natives = new WeakMap()
 
@@ -39,6 +42,7 @@ const inUse = message => new PandoError('PANDO_IN_USE', message)
 class Transaction {
   #native
   #reader
+  #pass
   #queue
   #waiting = []
   #waitingBytes = 0
@@ -50,9 +54,11 @@ class Transaction {
   // The streams of values that are not finished.
   #streams = new Set()
 
-  constructor (handle, calls) {
+  /** `pass` waits until the transaction may commit. */
+  constructor (handle, calls, pass) {
     this.#native = handle
     this.#reader = handle.reader()
+    this.#pass = pass
     this.#queue = new Queue(calls)
   }
 
@@ -115,6 +121,7 @@ class Transaction {
         await this.#rollBack()
         throw error
       }
+      await this.#pass()
       this.#queue.end('the transaction')
       return this.#native.commit()
     }))
@@ -211,13 +218,15 @@ class TransactionTable extends Reads {
   }
 
   /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
-  put (key, value, { ttlMs } = {}) {
+  put (key, value, options) {
+    const { ttlMs } = optionsOf(options, TTL)
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
     return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
   }
 
   /** Opens a stream whose bytes become the value of a key when it ends. */
-  writeStream (key, { ttlMs } = {}) {
+  writeStream (key, options) {
+    const { ttlMs } = optionsOf(options, TTL)
     const bytes = bytesOf(key, 'the key')
     return new ValueWritable(() => this.#of.run(tx => tx.writeValue(this.#native, bytes, ttlMs)),
       value => this.#of.run(() => value.finish()), this.#of.streams)
@@ -226,6 +235,7 @@ class TransactionTable extends Reads {
   /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
   async setExpiry (key, ttlMs) {
     const bytes = bytesOf(key, 'the key')
+    if (ttlMs !== undefined) typed(ttlMs, 'ttlMs', 'number')
     return this.#of.run(tx => tx.setExpiry(this.#native, bytes, ttlMs))
   }
 
@@ -245,8 +255,8 @@ class TransactionTable extends Reads {
     return (await this.#of.run(tx => tx.remove(this.#native, bytes))) ?? undefined
   }
 
-  async deleteRange (range = {}) {
-    const ends = rangeOf(range)
+  async deleteRange (...given) {
+    const ends = deletedRangeOf(given)
     return this.#of.run(tx => tx.deleteRange(this.#native, ends))
   }
 }

@@ -6,14 +6,6 @@ const { awaited } = require('./errors')
 /** How much is read or collected at a time: a piece of a long value. */
 const PIECE_BYTES = 256 << 10
 
-/** Throws unless a place in a value is a whole number from 0 on. */
-function checkPlace (place, name) {
-  if (typeof place !== 'number') throw new TypeError(`${name} must be a number`)
-  if (place < 0 || !(Number.isSafeInteger(place) || (name === 'end' && place === Infinity))) {
-    throw new RangeError(`${name} is ${place}; it must be a whole number from 0 on`)
-  }
-}
-
 /** A stream of a value, or of a part of it. */
 class ValueReadable extends Readable {
   #native
@@ -86,4 +78,4 @@ class ValueWritable extends Writable {
   }
 }
 
-module.exports = { checkPlace, ValueReadable, ValueWritable }
+module.exports = { ValueReadable, ValueWritable }

@@ -117,11 +117,12 @@ impl Reader {
         })
     }
 
-    /// Opens a scan of one moment.
+    /// Opens a scan of one moment. With `keys_only` values are neither read nor shown.
     #[napi]
-    pub fn scan(&self, table: &NativeTable, range: NativeRange<'_>) -> Result<Scan> {
+    pub fn scan(&self, table: &NativeTable, range: NativeRange<'_>, keys_only: bool) -> Result<Scan> {
         now(|| {
-            let steps = Steps::new(self.source.at_one_moment()?, table.table.clone(), range.span());
+            let new = if keys_only { Steps::over_keys } else { Steps::new };
+            let steps = new(self.source.at_one_moment()?, table.table.clone(), range.span());
             Ok(Scan { steps: Arc::new(Mutex::new(Some(steps))) })
         })
     }

@@ -136,3 +136,26 @@ test('savepoints nest, and others do not overlap', async () => {
   assert.ok(await table.has('two'))
   await db.close()
 })
+
+test('transact gives each of many tasks its turn', { timeout: 60000 }, async () => {
+  const [db, table] = await inMemory()
+  const increment = async tx => {
+    const inside = tx.table(table)
+    inside.put('n', String(Number(await inside.get('n') ?? 0) + 1))
+  }
+  const tasks = 200
+  const done = await Promise.allSettled(Array.from({ length: tasks }, () => db.transact(increment)))
+  assert.deepEqual(done.filter(one => one.status === 'rejected').map(one => one.reason.message), [])
+  assert.equal(String(await table.get('n')), String(tasks))
+
+  // A turn is not for ever: its work may wait for a commit that waits for its end.
+  let attempts = 0
+  await db.transact(async tx => {
+    const inside = tx.table(table)
+    const number = Number(await inside.get('n'))
+    if (++attempts < 11) await table.put('n', String(number + 1))
+    inside.put('n', String(number + 1))
+  })
+  assert.equal(attempts, 11)
+  await db.close()
+})

@@ -89,16 +89,26 @@ pub struct Fill<'a> {
     span: Span,
     direction: Direction,
     most: usize,
+    keys_only: bool,
 }
 
 impl Fill<'_> {
     /// Reads the records. Returns whether the span may have more.
     pub fn run(self, reads: &dyn Reads, table: &Table) -> pando::Result<bool> {
-        let Fill { chunk, span, direction, most } = self;
+        let Fill { chunk, span, direction, most, keys_only } = self;
         let mut cursor = reads.cursor(table, span)?;
         loop {
             if chunk.is_full(most) {
                 return Ok(true);
+            }
+            if keys_only {
+                let is_on = match direction {
+                    Direction::Forward => cursor.advance()?,
+                    Direction::Backward => cursor.retreat()?,
+                };
+                let Some(key) = cursor.key().filter(|_| is_on) else { return Ok(false) };
+                chunk.push(key, b"", b"");
+                continue;
             }
             let record = match direction {
                 Direction::Forward => cursor.next()?,
@@ -127,6 +137,8 @@ pub struct Walk {
     changes: u64,
     /// The key that was shown last, where its chunk is gone.
     last_key: Vec<u8>,
+    /// Whether values are left out.
+    keys_only: bool,
 }
 
 impl Walk {
@@ -141,6 +153,7 @@ impl Walk {
             next_records: FIRST_RECORDS,
             changes: 0,
             last_key: Vec::new(),
+            keys_only: false,
         }
     }
 
@@ -214,7 +227,8 @@ impl Walk {
         self.chunk.clear();
         self.direction = direction;
         if let Some(span) = span {
-            let filled = read(Fill { chunk: &mut self.chunk, span, direction, most: self.next_records });
+            let (chunk, most, keys_only) = (&mut self.chunk, self.next_records, self.keys_only);
+            let filled = read(Fill { chunk, span, direction, most, keys_only });
             if filled.is_err() {
                 // A part of a chunk would hide that records are missing. The place remains.
                 self.chunk.clear();
@@ -260,6 +274,11 @@ impl Steps {
     /// Over the records in `span`; the first step goes to either end.
     pub fn new(source: Source, table: Table, span: Span) -> Self {
         Steps { source, table, walk: Walk::new(span) }
+    }
+
+    /// Over the keys in `span`. Their values are not read, and are shown as empty.
+    pub fn over_keys(source: Source, table: Table, span: Span) -> Self {
+        Steps { source, table, walk: Walk { keys_only: true, ..Walk::new(span) } }
     }
 
     /// Goes to the next record of the direction. What it returns is lent until the next call.

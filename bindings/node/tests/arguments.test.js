@@ -1,0 +1,124 @@
+'use strict'
+
+const assert = require('node:assert/strict')
+const { test } = require('node:test')
+const pando = require('pando-db')
+
+async function inMemory () {
+  const db = await pando.inMemory({ memoryBytes: 64 << 20 })
+  return [db, await db.table('t')]
+}
+
+const drain = async records => { for await (const record of records) assert.ok(record) }
+
+test('a range that is wrong deletes nothing', async () => {
+  const [db, table] = await inMemory()
+  await table.put('a', 'v')
+  const wrong = [{ prefx: 'a' }, { prefix: undefined }, { gte: undefined, lt: 'b' }, undefined, null, 'a', ['a'], { limit: 1 }]
+  await db.transact(async tx => {
+    for (const range of wrong) {
+      await assert.rejects(table.deleteRange(range), TypeError)
+      await assert.rejects(tx.table(table).deleteRange(range), TypeError)
+    }
+  })
+  assert.ok(await table.has('a'))
+  await table.deleteRange({})
+  assert.equal(await table.has('a'), false)
+  await db.close()
+})
+
+test('an error names the argument', async () => {
+  const [db, table] = await inMemory()
+  const cache = await db.table('cache', { ttlByKey: true })
+  const [changes, consumer] = [await db.changes(), await db.consumer('c')]
+  const work = async () => {}
+  const calls = [
+    [/there is no option prefx/, () => drain(table.range({ prefx: 'a' }))],
+    [/there is no option reversed/, () => drain(table.keys({ reversed: true }))],
+    [/reverse must be a boolean/, () => drain(table.values({ reverse: 'no' }))],
+    [/limit must be a number/, () => drain(table.chunks({ limit: '1' }))],
+    [/limit is 1.5/, () => drain(table.range({ limit: 1.5 })), RangeError],
+    [/limit is -1/, () => drain(table.range({ limit: -1 })), RangeError],
+    [/limit is NaN/, () => drain(table.keys({ limit: NaN })), RangeError],
+    [/operations must be an array/, () => table.batch('x')],
+    [/the type of operation 1 is foo/, () => table.batch([{ type: 'del', key: 'a' }, { type: 'foo', key: 'a', value: 'v' }])],
+    [/the type of operation 0 is undefined/, () => table.batch([{ key: 'a', value: 'v' }])],
+    [/there is no option durabilty/, () => table.batch([], { durabilty: 'lazy' })],
+    [/there is no option durabilty/, () => table.put('a', 'v', { durabilty: 'lazy' })],
+    [/durability must be a string/, () => table.del('a', { durability: 1 })],
+    [/there is no option ttl /, () => cache.put('a', 'v', { ttl: 5 })],
+    [/ttlMs must be a number/, () => cache.put('a', 'v', { ttlMs: '5' })],
+    [/ttlMs must be a number/, () => cache.setExpiry('a', '5')],
+    [/there is no option isolaton/, () => db.transact(work, { isolaton: 'snapshot' })],
+    [/there is no option isolaton/, () => db.begin({ isolaton: 'snapshot' })],
+    [/options must be an object, not a value of type string/, () => db.begin('lazy')],
+    [/work must be a function/, () => db.transact({})],
+    [/there is no option layuot/, () => db.table('u', { layuot: 'lsm' })],
+    [/ttlMs must be a number/, () => db.table('u', { ttlMs: '5' })],
+    [/the name of a table must be a string/, () => db.table(undefined)],
+    [/the name of a table must be a string/, () => db.dropTable(null)],
+    [/the name of a consumer must be a string/, () => db.consumer()],
+    [/the folder must be a string/, () => db.backup()],
+    [/there is no option increment/, () => db.backup('b', { increment: true })],
+    [/the target must be a string/, () => pando.restore('a')],
+    [/after must be a number/, () => db.changes({ after: '5' })],
+    [/there is no option table /, () => db.changes({ table: 't' })],
+    [/each of tables must be a string/, () => db.changes({ tables: [1] })],
+    [/timeoutMs must be a number/, () => changes.next({ timeoutMs: '100' })],
+    [/there is no option timeout /, () => changes.next({ timeout: 100 })],
+    [/commit must be a number or a change/, () => consumer.acknowledge(undefined)],
+    [/commit must be a number or a change/, () => consumer.acknowledge(null)],
+    [/commit must be a number or a change/, () => consumer.acknowledge('1')],
+    [/there is no option form /, () => table.readStream('a', { form: 1 })],
+    [/a parameter is an array/, () => db.sql('SELECT ?', [1])],
+    [/the statement must be a string/, () => db.sql(7)]
+  ]
+  for (const [message, call, kind = TypeError] of calls) {
+    await assert.rejects(async () => call(), error => {
+      assert.ok(error instanceof kind, `${error.stack}: ${call}`)
+      assert.match(error.message + ' ', message)
+      return true
+    }, String(call))
+  }
+  await db.transact(async tx => {
+    const inside = tx.table(cache)
+    assert.throws(() => inside.put('a', 'v', { ttl: 5 }), TypeError)
+    assert.throws(() => inside.put('a', 'v', { ttlMs: '5' }), TypeError)
+    assert.throws(() => inside.writeStream('a', { ttl: 5 }), TypeError)
+    await assert.rejects(inside.setExpiry('a', '5'), TypeError)
+  })
+  assert.deepEqual(await db.tables(), ['cache', 't'])
+  await db.close()
+})
+
+test('keys are iterated without their values', async () => {
+  const [db, table] = await inMemory()
+  const [count, bytes] = [40, 1 << 20]
+  for (let number = 0; number < count; number++) await table.put(`k${String(number).padStart(2, '0')}`, Buffer.alloc(bytes))
+  await table.put('l', 'v')
+  const seconds = async work => {
+    const began = performance.now()
+    await work()
+    return performance.now() - began
+  }
+  const keys = async range => {
+    const found = []
+    for await (const key of table.keys(range)) found.push(key.toString())
+    return found
+  }
+  const all = [...Array.from({ length: count }, (_, number) => `k${String(number).padStart(2, '0')}`), 'l']
+  assert.deepEqual(await keys(), all)
+  assert.deepEqual(await keys({ reverse: true }), all.toReversed())
+  assert.deepEqual(await keys({ gt: 'k37', limit: 2 }), ['k38', 'k39'])
+  assert.deepEqual(await keys({ lte: 'k01', reverse: true }), ['k01', 'k00'])
+  const [alone, read] = [await seconds(() => keys()), await seconds(() => drain(table.range()))]
+  assert.ok(alone < read / 3, `keys take ${alone} ms, records ${read} ms`)
+  await db.transact(async tx => {
+    const inside = tx.table(table)
+    inside.put('m', 'v')
+    const found = []
+    for await (const key of inside.keys({ gte: 'l' })) found.push(key.toString())
+    assert.deepEqual(found, ['l', 'm'])
+  })
+  await db.close()
+})
