@@ -185,7 +185,7 @@ impl WritableView {
     }
 
     /// Sets `key` to `new` if its value is `expected`; `None` means that the key does not exist. Returns whether it
-    /// did.
+    /// did. The stored bytes are compared: JSON with another order of keys differs, and 1 differs from 1.0.
     fn compare_and_swap(
         this: PyRef<'_, Self>,
         key: &Bound<'_, PyAny>,

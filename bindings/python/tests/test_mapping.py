@@ -204,3 +204,13 @@ def test_bulk_load(db: pando.Database) -> None:
     with pytest.raises(ZeroDivisionError):
         table.put_many(broken())
     assert 20_001 not in table, "nothing of it was loaded"
+
+
+def test_compare_and_swap_compares_what_is_stored(db: pando.Database) -> None:
+    table = db.table("t", key=str, value="json")
+    table["k"] = {"a": 1, "b": 2}
+    for other in ({"b": 2, "a": 1}, {"a": 1.0, "b": 2}):
+        assert not table.compare_and_swap("k", other, 7)
+    assert table.compare_and_swap("k", table["k"], 7)
+    table["n"] = None
+    assert not table.compare_and_swap("n", None, 7)

@@ -136,7 +136,10 @@ class AsyncTable(AsyncReads[K, V]):
         return await self._db.run(self._table.remove, key)
 
     async def compare_and_swap(self, key: K, expected: Optional[V], new: Optional[V]) -> bool:
-        """Sets ``key`` to ``new`` if its value is ``expected``; ``None`` means absent. Returns whether it did."""
+        """Sets ``key`` to ``new`` if its value is ``expected``; ``None`` means absent. Returns whether it did.
+
+        The stored bytes are compared: JSON with another order of keys differs, and 1 differs from 1.0.
+        """
         return await self._db.run(self._table.compare_and_swap, key, expected, new)
 
     async def put_many(self, records: Union[Mapping[K, V], Iterable[tuple[K, V]]]) -> int:
