@@ -33,6 +33,7 @@ const NAMES = {
 }
 
 function databaseOptionsOf ({ readOnly = false, ...given }) {
+  typed(readOnly, 'readOnly', 'boolean')
   const named = readOnly ? { read_only: 'yes' } : {}
   for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(NAMES, name)) throw new TypeError(`there is no option ${name}`)
@@ -43,7 +44,8 @@ function databaseOptionsOf ({ readOnly = false, ...given }) {
 
 /** Opens the database in a directory, and creates it if there is none and `create` is not false. */
 async function open (path, { create = true, ...options } = {}) {
-  if (typeof path !== 'string') throw new TypeError('the path must be a string')
+  textOf(path, 'the path')
+  typed(create, 'create', 'boolean')
   const named = databaseOptionsOf(options)
   const handle = await awaited(() => native.open(path, create && !options.readOnly, named))
   return new Database(handle, path)
