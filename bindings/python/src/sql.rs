@@ -9,6 +9,7 @@ use crate::errors;
 use crate::handle::Handle;
 use crate::options::wrong_type;
 use crate::sql_rows::ResultRows;
+use pando::ErrorKind;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -25,9 +26,6 @@ pub fn sqlite_version() -> &'static str {
     sql::sqlite_version()
 }
 
-/// The result codes of statements that a close may have ended: `SQLITE_ERROR` and `SQLITE_INTERRUPT`.
-const OF_A_CLOSE: [i32; 2] = [1, 9];
-
 /// Why a statement has failed.
 enum Failure {
     Sql(sql::Error),
@@ -41,23 +39,11 @@ enum Failure {
 
 impl From<sql::Error> for Failure {
     fn from(error: sql::Error) -> Self {
-        Failure::Sql(error)
+        if error.kind() == ErrorKind::Closed { Failure::Closed } else { Failure::Sql(error) }
     }
 }
 
 impl Failure {
-    /// Returns `Closed` for an error of a database that is closed, if the close may have been its cause. SQLite's
-    /// message then does not say so.
-    #[cold]
-    fn or_closed(self, handle: &Handle) -> Self {
-        match self {
-            Failure::Sql(error) if OF_A_CLOSE.contains(&error.code()) && handle.is_closed() => {
-                Failure::Closed
-            }
-            other => other,
-        }
-    }
-
     #[cold]
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
@@ -111,8 +97,7 @@ impl SqlConnection {
         }
         let work = || {
             let inner = self.inner.lock().map_err(|_| Failure::Closed)?;
-            let done = work(inner.as_ref().ok_or(Failure::Closed)?);
-            done.map_err(|failure| failure.or_closed(&self.handle))
+            work(inner.as_ref().ok_or(Failure::Closed)?)
         };
         guarded(py, work)
     }
@@ -135,8 +120,7 @@ impl SqlConnection {
     #[new]
     fn new(py: Python<'_>, db: PyRef<'_, Database>) -> PyResult<Self> {
         let (sql, handle) = (db.sql(py)?, db.handle());
-        let connection =
-            guarded(py, || sql.connect().map_err(|error| Failure::from(error).or_closed(handle)))?;
+        let connection = guarded(py, || sql.connect().map_err(Failure::from))?;
         let interrupt = connection.interrupt_handle();
         Ok(SqlConnection { handle: Arc::clone(handle), inner: Mutex::new(Some(connection)), interrupt })
     }

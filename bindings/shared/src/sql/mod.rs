@@ -36,20 +36,6 @@ impl From<sql::Error> for Failure {
     }
 }
 
-/// The result codes `SQLITE_ERROR` and `SQLITE_INTERRUPT`.
-const OF_A_CLOSE: [i32; 2] = [1, 9];
-
-/// Returns that the database is closed, if that can be why a statement has failed: SQLite's code for it is a plain
-/// error, and its message may not say so.
-#[cold]
-fn or_closed(handle: &Handle, failure: Failure) -> Failure {
-    let may_be = failure.sqlite_code.is_some_and(|code| OF_A_CLOSE.contains(&code));
-    if may_be && handle.is_closed() {
-        return Failure { sqlite_code: failure.sqlite_code, ..Failure::closed("the database") };
-    }
-    failure
-}
-
 /// A connection, with one transaction at a time.
 #[derive(Debug)]
 pub struct SqlConnection {
@@ -79,7 +65,7 @@ impl std::fmt::Debug for Group {
 impl SqlConnection {
     /// Opens a connection to a database.
     pub fn open(handle: &Arc<Handle>) -> Outcome<Arc<Self>> {
-        let connection = handle.sql()?.connect().map_err(|error| or_closed(handle, error.into()))?;
+        let connection = handle.sql()?.connect()?;
         let interrupt = connection.interrupt_handle();
         let group = Group { statements: HashMap::new(), made: 0, connection: Rc::new(connection) };
         let (group, freed) = (Mutex::new(Some(group)), Mutex::default());
@@ -92,7 +78,7 @@ impl SqlConnection {
         let mut guard = self.lock_group()?;
         let group = guard.as_mut().ok_or_else(closed)?;
         group.drop_statements(&mut self.lock_freed());
-        work(group).map_err(|failure| or_closed(&self.handle, failure))
+        work(group)
     }
 
     /// The group, if no other call uses it.

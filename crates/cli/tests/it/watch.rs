@@ -46,7 +46,7 @@ fn a_directory_shows_what_its_log_holds() {
     let refused = failure(pando(["watch", path]), 4);
     assert!(refused.contains("pando watch http://"), "{refused}");
     drop(db);
-    assert!(failure(pando(["watch", path, "--from", "1"]), 1).contains(&format!("is {last}")));
+    assert!(failure(pando(["watch", path, "--from", "1"]), 1).contains(&format!("commit {last} or later")));
 }
 
 #[test]

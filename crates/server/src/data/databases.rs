@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn idle_databases_are_closed_when_others_need_the_memory() {
         let dir = tempfile::tempdir().unwrap();
-        let budget = Budget::new(32 << 20);
+        let budget = Budget::new(16 << 20);
         let databases =
             Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64, None).unwrap();
         for n in 0..40 {
