@@ -86,7 +86,7 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
     let args = ["import", word(&db), "people", "-", "--format", "ndjson", "--typed"];
     for (line, says) in [
         ("{\"id\":3,\"email\":7}", "NDJSON line 2, column \"email\": 7 is no text"),
-        ("{\"id\":3,\"mail\":\"\"}", "NDJSON line 2: column \"mail\" is none"),
+        ("{\"id\":3,\"mail\":\"\"}", "NDJSON line 2: there is no column \"mail\""),
         ("{\"id\":3", "NDJSON line 2: the line ends in the middle"),
         ("[]", "NDJSON line 2"),
     ] {
