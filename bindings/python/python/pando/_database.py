@@ -450,13 +450,12 @@ def _unfinished(what: object) -> TypeError:
     )
 
 
-def _checked(path: Path) -> Path:
-    """Returns a path as it is. The native class takes ``None``, and is then a database in memory."""
+def _check(path: object) -> None:
+    """Refuses what is not a path. The native class takes ``None``, and is then a database in memory."""
     if not isinstance(path, (str, PathLike)):
         raise TypeError(
             f"path must be str or os.PathLike, not {type(path).__name__}; pando.in_memory() is a database in memory"
         )
-    return path
 
 
 def open(path: Path, **options: Any) -> Database:
@@ -464,12 +463,14 @@ def open(path: Path, **options: Any) -> Database:
 
     The options are those of ``docs/options.md``, by name; times are in seconds.
     """
-    return Database(_checked(path), create=False, **options)
+    _check(path)
+    return Database(path, create=False, **options)
 
 
 def create(path: Path, **options: Any) -> Database:
     """Opens the database in the directory ``path``, or creates it. The options are those of ``open``."""
-    return Database(_checked(path), create=True, **options)
+    _check(path)
+    return Database(path, create=True, **options)
 
 
 def in_memory(**options: Any) -> Database:
