@@ -120,16 +120,21 @@ impl Replicas {
         Some(progress.lag(db.snapshot().ok()?.commit_number()))
     }
 
-    /// Returns why a database `name` that is empty may lack everything: its source was not reached since the start, or
-    /// its copy is not complete. `None` if it is empty because its source is.
-    pub fn not_copied(&self, name: &str) -> Option<String> {
+    /// Returns why a database `name` that is empty, and has the commits up to `applied_commit`, may lack everything:
+    /// its source was not reached since the start, its copy is not complete, or the first commits are not applied yet.
+    /// `None` if it is empty because its source was when it was last asked.
+    pub fn not_copied(&self, name: &str, applied_commit: u64) -> Option<String> {
         let not_tried = || "it was not reached yet".to_owned();
         let Some(progress) = self.all().get(name).map(Arc::clone) else { return Some(not_tried()) };
         let inner = progress.inner();
         if inner.is_copying {
             return Some("its first copy is not complete".to_owned());
         }
-        (!inner.has_reached).then(|| inner.error.clone().unwrap_or_else(not_tried))
+        if inner.has_reached {
+            return (inner.newest_commit > applied_commit)
+                .then(|| "its first commits are not applied yet".to_owned());
+        }
+        Some(inner.error.clone().unwrap_or_else(not_tried))
     }
 
     /// Ends all feeds.

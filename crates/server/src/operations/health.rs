@@ -89,19 +89,22 @@ pub(super) fn not_ready(problem: Problem) -> Problem {
 /// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
 /// commits and has room for them. No other server has taken its place in the bucket to which it is shipped.
 ///
-/// A replica is ready when its default database can be read, and is not empty only because its source was never
-/// reached; the response has its lag.
+/// A replica is ready when its default database can be read, and is not empty although its source may not be; the
+/// response has its lag.
 async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<Arc<Open>>) -> Answer {
     if connections.is_ending() {
         return Err(ending());
     }
     let default = default.map_err(not_ready)?;
     let replicas = data.databases.replicas().filter(|replicas| replicas.is_replica());
-    if let Some(why) = replicas.as_ref().and_then(|replicas| replicas.not_copied(DEFAULT_DATABASE))
-        && default.db.snapshot()?.tables()?.is_empty()
-    {
-        let detail = format!("the replica has copied nothing yet: {why}");
-        return Err(not_ready(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)));
+    if let Some(replicas) = &replicas {
+        let snapshot = default.db.snapshot()?;
+        if let Some(why) = replicas.not_copied(DEFAULT_DATABASE, snapshot.commit_number())
+            && snapshot.tables()?.is_empty()
+        {
+            let detail = format!("the replica has copied nothing yet: {why}");
+            return Err(not_ready(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)));
+        }
     }
     let lag = replicas.and_then(|replicas| replicas.lag(DEFAULT_DATABASE, &default.db));
     // After a failure that stopped all writing, every sync returns that error.
