@@ -191,10 +191,11 @@ impl Log {
     }
 
     /// Returns the length of the current segment if blocks are stored through a mapping of it, which counts as the
-    /// process's memory.
+    /// process's memory; 0 if it is too long to be mapped, and the next ones may be; `None` if segments are not mapped.
     pub fn mapped_bytes(&self) -> Option<u64> {
         let segment = &lock(&self.appender).segment;
-        segment.is_mapped().then_some(segment.header.len_bytes)
+        let mapped_bytes = if segment.is_too_long { 0 } else { segment.header.len_bytes };
+        (segment.is_mapped() || segment.is_too_long).then_some(mapped_bytes)
     }
 
     /// Writes `checkpoint` as the newest one into every block from now on. Numbers only grow.

@@ -54,6 +54,8 @@ pub(crate) struct Segment {
     pub header: SegmentHeader,
     pub file: Arc<dyn File>,
     pub map: Option<Arc<dyn LogMap>>,
+    /// Whether the file is not mapped because it is too long.
+    pub is_too_long: bool,
     /// How the space of the file was secured, as far as no blocks were written since.
     pub room: Room,
 }
@@ -66,7 +68,7 @@ impl Segment {
             // `Log::write_behind` begins them, in a thread for which no commit waits.
             file.begin_no_syncs();
         }
-        Ok(Segment { header, file, map, room })
+        Ok(Segment { header, file, map, is_too_long: false, room })
     }
 
     /// Opens the file of `header` to append to it. A copy of the directory may have holes where the file was allocated
@@ -81,14 +83,15 @@ impl Segment {
         let file = dir.open(&header.name())?;
         file.allocate(header.len_bytes)?;
         if header.len_bytes > max_mapped_bytes {
-            return Ok(Segment { header, file, map: None, room });
+            return Ok(Segment { header, file, map: None, is_too_long: true, room });
         }
         Segment::new(header, file, room)
     }
 
     /// Opens the file of `header`, to which nothing is appended.
     pub fn open(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
-        Ok(Segment { header, file: dir.open(&header.name())?, map: None, room: Room::Written })
+        let file = dir.open(&header.name())?;
+        Ok(Segment { header, file, map: None, is_too_long: false, room: Room::Written })
     }
 
     /// Returns whether blocks are stored into a mapping.

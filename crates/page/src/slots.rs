@@ -49,13 +49,11 @@ impl PageMut<'_> {
         let first = self.as_page().slots_start();
         let place = first + SLOT_BYTES * at;
         field::set_count(self.bytes, (count + 1) as u16);
-        if at == count {
-            // The most frequent case while pages are filled in order.
-        } else if from_below {
+        if from_below {
             self.bytes.copy_within(first..place, first - SLOT_BYTES);
             self.set_slots_start(first - SLOT_BYTES);
             moved += place - first;
-        } else {
+        } else if at < count {
             let end = first + SLOT_BYTES * count;
             self.bytes.copy_within(place..end, place + SLOT_BYTES);
             moved += end - place;

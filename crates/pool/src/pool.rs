@@ -310,9 +310,12 @@ impl Pool {
 
     /// Returns the result of `read`, which reads the file.
     ///
-    /// Errors: those of `read`; [`ErrorKind::Closed`] in their place if the pool was closed.
+    /// Errors: those of `read`; [`ErrorKind::Closed`] if the bytes are wrong or missing, and the pool was closed.
     pub fn judge<T>(&self, read: Result<T>) -> Result<T> {
-        read.map_err(|error| if self.is_closed.load(Ordering::SeqCst) { reused(error) } else { error })
+        read.map_err(|error| match error.kind() {
+            ErrorKind::Corruption | ErrorKind::Io if self.is_closed.load(Ordering::SeqCst) => reused(error),
+            _ => error,
+        })
     }
 
     fn check_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<()> {

@@ -182,7 +182,6 @@ fn a_budget_too_small_for_another_database_says_so() -> Result<()> {
     Ok(())
 }
 
-/// The segments of logs are mapped, and those of a directory in memory are not.
 fn open_in(dir: &Path, name: &str, budget: &Arc<Budget>) -> Result<Database> {
     Database::builder()
         .budget(budget)

@@ -27,7 +27,9 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(store: &Arc<Store>, birth: CheckpointNo) -> Draft {
+    /// Creates a draft whose pages are born with the next checkpoint.
+    fn new(store: &Arc<Store>) -> Draft {
+        let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
         Draft { pages: Extents::new(store), values: Extents::new(store), birth }
     }
 
@@ -54,13 +56,8 @@ impl Draft {
 }
 
 /// Returns the writes to one table in `writes` as a delta.
-pub(super) fn write(
-    store: &Arc<Store>,
-    writes: &WriteSet,
-    table: TableId,
-    birth: CheckpointNo,
-) -> Result<Spilled> {
-    let mut draft = Draft::new(store, birth);
+pub(super) fn write(store: &Arc<Store>, writes: &WriteSet, table: TableId) -> Result<Spilled> {
+    let mut draft = Draft::new(store);
     let ranges = Ranges::union(writes.ranges(table))?;
     let (delta, bounds) = draft.build(store, ranges, &mut |builder| {
         writes.records(table).try_for_each(|(key, own)| match own {
@@ -80,8 +77,7 @@ type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
 /// Builds a delta of the records that `fill` adds, all of them puts.
 pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
-    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
-    let mut draft = Draft::new(store, birth);
+    let mut draft = Draft::new(store);
     let (delta, bounds) = draft.build(store, Ranges::default(), &mut |builder| {
         fill(&mut |key, value| builder.add(key, Value::Inline(value)))
     })?;
@@ -92,8 +88,7 @@ pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<
 
 /// Merges `list`, newest first, into one delta.
 pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
-    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
-    let mut draft = Draft::new(store, birth);
+    let mut draft = Draft::new(store);
     let ranges = Ranges::union(list.iter().flat_map(|spilled| spilled.delta.ranges.iter()))?;
     let mut garbage: Vec<Extent> = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
     let (delta, bounds) = draft.build(store, ranges, &mut |builder| {
@@ -121,17 +116,16 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
 
 /// Joins `list`, newest first, of which each delta [follows](Spilled::follows) the next one.
 pub(super) fn join(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
-    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
     let parts = list.iter().rev().map(|spilled| Part { delta: &spilled.delta, low: &spilled.bounds.first });
     let parts: Vec<Part<'_>> = parts.collect();
-    let mut draft = Draft::new(store, birth);
+    let mut draft = Draft::new(store);
     let room = RefCell::new(Room { pages: &mut draft.pages, values: &mut draft.values });
     let buffer_bytes = store.memory.shares.spill_buffer_bytes();
-    let (delta, left) = run::join(&parts, &store.pool, reader, &room, birth, buffer_bytes)?;
+    let (delta, left) = run::join(&parts, &store.pool, reader, &room, draft.birth, buffer_bytes)?;
     let first = list.last().map_or(Vec::new(), |oldest| oldest.bounds.first.clone());
     let bounds = Bounds { first, last: list[0].bounds.last.clone() };
-    let reads = list.iter().find(|spilled| spilled.reads != Reads::Nothing);
-    let reads = reads.map_or(Reads::Nothing, |_| Reads::Records);
+    let is_unread = list.iter().all(|spilled| spilled.reads == Reads::Nothing);
+    let reads = if is_unread { Reads::Nothing } else { Reads::Records };
     let garbage = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
     let left = left.into_iter().map(Extent::from);
     let left = list.iter().flat_map(|spilled| &spilled.left).copied().chain(left).collect();

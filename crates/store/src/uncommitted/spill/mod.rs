@@ -34,7 +34,7 @@ use crate::state::store::Store;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::write_set::{Prior, Savepoint, WriteSet};
 use base::slots::Reader;
-use base::{CheckpointNo, Error, Result, TableId};
+use base::{Error, Result, TableId};
 use build::{join, merge, write};
 use extents::Extents;
 use page::Value;
@@ -152,12 +152,11 @@ impl Spills {
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
         let _writing = store.early.begin();
-        let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
         writes.sort_for_commit();
         let tables: Vec<TableId> = writes.tables().filter(|table| *table != TableId::CATALOG).collect();
         let mut spilled = Vec::new();
         for table in tables {
-            let written = write(store, writes, table, birth)?;
+            let written = write(store, writes, table)?;
             if written.delta.records.root.is_some() || !written.delta.ranges.is_empty() {
                 spilled.push((table, written));
             }
