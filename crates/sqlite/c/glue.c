@@ -93,6 +93,7 @@ extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, in
                           u32 *pCookie);
 extern int pando_bt_attempt(void*, int nAttempt);
 extern int pando_bt_is_repeated(void*);
+extern int pando_bt_is_closed(void*);
 extern int pando_bt_reads_conflict(void*);
 extern void pando_bt_lengthen(void*);
 extern void pando_bt_pause(int nAttempt);
@@ -429,21 +430,23 @@ static void *pandoOnly(sqlite3 *db){
 
 /*
 ** Is called where SQLite forgets an interrupt, because a statement begins and no other one is running. One that arrived
-** between two attempts of a transaction is about that transaction.
+** between two attempts of a transaction is about that transaction. That of a database that was closed stays: a statement
+** that only computes would not notice it otherwise, and could be endless.
 */
 static void pandoForgetInterrupt(sqlite3 *db){
   int i;
   for(i=0; i<db->nDb; i++){
     void *pState = db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
-    if( pState && pando_bt_is_repeated(pState) ) return;
+    if( pState && (pando_bt_is_repeated(pState) || (i==0 && pando_bt_is_closed(pState))) ) return;
   }
   AtomicStore(&db->u1.isInterrupted, 0);
 }
 
 /*
-** Runs a statement up to its next row. A statement that is a transaction by itself is repeated after a conflict, which
-** over a store one that only reads can have as well, if that cannot be noticed: it has returned no row yet, and no other statement of the connection is running, whose rows would
-** be of another state. What is repeated as a whole above (Connection::repeating) is not repeated here, too.
+** Runs a statement up to its next row. A statement that is a transaction by itself is repeated after a conflict if that
+** cannot be noticed: it has returned no row yet, and no other statement of the connection is running, whose rows would
+** be of another state. (Over a remote store, a statement that only reads can have a conflict as well.) What is repeated
+** as a whole above (Connection::repeating) is not repeated here, too.
 */
 SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
   Vdbe *v = (Vdbe*)pStmt;

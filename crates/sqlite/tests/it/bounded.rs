@@ -201,8 +201,10 @@ fn statements_end_when_the_database_is_closed() {
                 connection.set_progress_handler(100, Some(note)).expect("it is set");
                 let error = connection.query(text).expect_err("it is endless");
                 is_running.store(false, Ordering::SeqCst);
-                let after = connection.execute("DELETE FROM t").expect_err("the database is closed");
-                assert!(after.is_closed(), "{text}: {after}");
+                for later in ["DELETE FROM t", "SELECT 1", text] {
+                    let after = connection.query(later).expect_err("the database is closed");
+                    assert!(after.is_closed(), "{text}, then {later}: {after}");
+                }
                 error
             });
             while !begun.load(Ordering::SeqCst) {
