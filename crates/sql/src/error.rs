@@ -97,12 +97,6 @@ impl Error {
         Error::with(ffi::SQLITE_AUTH, message.into())
     }
 
-    /// Creates the error of a statement that was stopped.
-    #[cold]
-    pub(crate) fn interrupted() -> Self {
-        Error::with(ffi::SQLITE_INTERRUPT, "interrupted".to_owned())
-    }
-
     /// Creates the error of damaged bytes.
     #[cold]
     pub(crate) fn corrupt(message: impl Into<String>) -> Self {

@@ -6,7 +6,7 @@
 //!    [`Connection::go_on`] for the same checks: between its parts, or every thousand rows.
 
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::machine;
 use crate::vtab;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +40,7 @@ impl Connection {
     pub(crate) fn go_on(&self) -> Result<()> {
         let can_tell = vtab::version_number() >= TELLS_INTERRUPTS;
         if self.asked.is_over() || can_tell && self.sqlite.is_interrupted() {
-            return Err(Error::interrupted());
+            return Err(self.host.stopped().into());
         }
         Ok(())
     }

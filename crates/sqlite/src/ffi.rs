@@ -283,6 +283,18 @@ pub unsafe fn note(db: *mut sqlite3, code: c_int, message: &str, reason: Reason)
     }
 }
 
+/// Returns whether the main database was closed by another handle. Closing it interrupts the connection, so
+/// `SQLITE_INTERRUPT` means that it is closed.
+///
+/// # Safety
+/// As for [`join`].
+#[must_use]
+pub unsafe fn is_closed(db: *mut sqlite3) -> bool {
+    // SAFETY: as in `join`.
+    let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_ref() };
+    state.is_some_and(State::is_closed)
+}
+
 /// Returns whether the statement that calls a function or a virtual table does so within the program of a trigger.
 ///
 /// # Safety

@@ -2,7 +2,7 @@
 
 use super::Named;
 use crate::connection::TableSchema;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::statement::ColumnInfo;
 use crate::{stop, vtab};
 use base::env::Random;
@@ -53,7 +53,7 @@ pub(crate) fn repeating<T>(sqlite: &Connection, mut work: impl FnMut() -> Result
                 thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
                 // The next attempt would forget it.
                 if vtab::version_number() >= stop::TELLS_INTERRUPTS && sqlite.is_interrupted() {
-                    return Err(Error::interrupted());
+                    return Err(vtab::Host::new(sqlite).stopped().into());
                 }
             }
             done => return done,

@@ -122,8 +122,23 @@ impl Host {
         if code == ffi::SQLITE_OK { Ok(rows) } else { Err(self.failure(code)) }
     }
 
+    /// Returns the failure of a statement that was stopped: by an interrupt, or because the database was closed.
+    #[cold]
+    pub fn stopped(self) -> Failure {
+        // SAFETY: as in `join`.
+        #[cfg(not(feature = "loadable"))]
+        if unsafe { ffi::is_closed(self.0) } {
+            return pando::Error::new(pando::ErrorKind::Closed, "the database is closed; open it again")
+                .into();
+        }
+        Failure::new(ffi::SQLITE_INTERRUPT, "interrupted")
+    }
+
     /// Returns the failure of the last call.
     fn failure(self, code: c_int) -> Failure {
+        if code & 0xff == ffi::SQLITE_INTERRUPT {
+            return self.stopped();
+        }
         // SAFETY: as above; SQLite returns a string that is valid until the next call, and it is copied.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.0)) };
         Failure::new(code, message.to_string_lossy())

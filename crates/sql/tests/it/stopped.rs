@@ -167,3 +167,57 @@ fn interrupts_at_any_moment_leave_no_transaction_open() {
     assert!(wrong.is_none(), "{wrong:?} after {ended:?}");
     assert!(ended.iter().all(|&count| count > 0), "{ended:?}");
 }
+
+/// Closing a database interrupts its connections, and they do not report that as an interrupt: new ones, those that
+/// have run statements before, and those in a transaction.
+#[test]
+fn statements_of_a_closed_database_report_that_it_is_closed() {
+    let (db, sql) = filled();
+    let others =
+        ["SELECT 1", "SELECT count(*) FROM t", "SELECT a FROM absent", "SELECT", "DROP TABLE t", "BEGIN"];
+    let mut used = Vec::new();
+    for before in ["", "SELECT count(*) FROM t", "BEGIN", "SELECT count(*) FROM t; BEGIN", "BEGIN; SELECT 1"]
+    {
+        for statement in LONG.into_iter().chain(others) {
+            let connection = sql.connect().unwrap();
+            connection.execute_batch(before).unwrap();
+            used.push((connection, before, statement));
+        }
+    }
+    db.close().unwrap();
+    for (connection, before, statement) in &used {
+        let error = connection.execute(statement, &[]).unwrap_err();
+        assert_eq!(error.kind(), pando::ErrorKind::Closed, "{before}; {statement}: {error}");
+        assert!(error.message().contains("open it again"), "{before}; {statement}: {error}");
+    }
+    assert_eq!(sql.connect().map(drop).unwrap_err().kind(), pando::ErrorKind::Closed);
+}
+
+/// A close at any moment, too, while a transaction begins.
+#[test]
+fn a_close_at_any_moment_is_not_an_interrupt() {
+    for round in 0..500 {
+        let db = pando::Database::builder().in_memory().unwrap();
+        let sql = Sql::new(db.clone());
+        let has_begun = AtomicBool::new(false);
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !has_begun.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                (0..round * 20).for_each(|_| std::hint::spin_loop());
+                db.close().unwrap();
+            });
+            loop {
+                let connection = sql.connect();
+                has_begun.store(true, Ordering::SeqCst);
+                let ran =
+                    connection.and_then(|connection| connection.execute_batch("BEGIN; SELECT 1; COMMIT"));
+                if let Err(error) = ran {
+                    break error;
+                }
+            }
+        });
+        assert_eq!(error.kind(), pando::ErrorKind::Closed, "{round}: {error:?}");
+    }
+}

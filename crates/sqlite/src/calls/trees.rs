@@ -6,7 +6,6 @@ use crate::cursor::count_some;
 use crate::failure::Failure;
 use crate::state::{Begin, State, pause};
 use crate::sys::place;
-use pando::any::AnyDatabase;
 use sqlite_format::names;
 use std::ffi::{CStr, c_char, c_int};
 
@@ -80,8 +79,7 @@ unsafe extern "C" fn pando_bt_attempt(state: *mut State, number: c_int) -> c_int
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_is_closed(state: *mut State) -> c_int {
     // SAFETY: it is alive (1), and nothing else uses it during the call (3).
-    let db = unsafe { &(*state).db };
-    c_int::from(matches!(db, AnyDatabase::Native(db) if db.is_closed()))
+    c_int::from(unsafe { &*state }.is_closed())
 }
 
 /// Returns whether what runs is an attempt of a transaction that is repeated.

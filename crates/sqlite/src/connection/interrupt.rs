@@ -8,14 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The callback of a connection. It returns whether to stop.
 pub(super) type Progress = Box<dyn FnMut() -> bool + Send>;
 
-/// A connection.
+/// SQLite's handle of a connection, as long as that is open.
 #[derive(Debug)]
-pub(super) struct Target {
-    /// SQLite's handle, as long as the connection is open.
-    db: Option<NonNull<Sqlite3>>,
-    /// Whether its database was closed.
-    is_closed: bool,
-}
+pub(super) struct Target(Option<NonNull<Sqlite3>>);
 
 // SAFETY: `sqlite3_interrupt` can be called from any thread, and nothing else uses the pointer.
 unsafe impl Send for Target {}
@@ -46,15 +41,6 @@ impl fmt::Debug for Interrupt {
     }
 }
 
-impl Target {
-    fn interrupt(&self) {
-        if let Some(db) = self.db {
-            // SAFETY: the connection is open: closing it takes the lock of this first.
-            unsafe { sys::pando_sqlite3_interrupt(db.as_ptr()) };
-        }
-    }
-}
-
 fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
     // It has one field, which is never half changed.
     target.lock().unwrap_or_else(PoisonError::into_inner)
@@ -66,30 +52,25 @@ impl Interrupt {
     /// writes within `BEGIN`, the transaction is rolled back. A commit that has begun runs to its end. Without a
     /// running statement nothing happens.
     pub fn interrupt(&self) {
-        lock(&self.0).interrupt();
+        let target = lock(&self.0);
+        if let Some(db) = target.0 {
+            // SAFETY: the connection is open: closing it takes the lock of this first.
+            unsafe { sys::pando_sqlite3_interrupt(db.as_ptr()) };
+        }
     }
 
     pub(super) fn of(db: NonNull<Sqlite3>) -> Interrupt {
-        Interrupt(Arc::new(Mutex::new(Target { db: Some(db), is_closed: false })))
+        Interrupt(Arc::new(Mutex::new(Target(Some(db)))))
     }
 
     /// Returns a call that interrupts the connection, for [`pando::Database::on_close`].
     pub(super) fn on_close(&self) -> Arc<dyn Fn() + Send + Sync> {
         let interrupt = self.clone();
-        Arc::new(move || {
-            let mut target = lock(&interrupt.0);
-            target.is_closed = true;
-            target.interrupt();
-        })
-    }
-
-    /// Returns whether the connection was interrupted because its database was closed.
-    pub(super) fn is_closed(&self) -> bool {
-        lock(&self.0).is_closed
+        Arc::new(move || interrupt.interrupt())
     }
 
     /// Notes that the connection is about to be closed.
     pub(super) fn detach(&self) {
-        lock(&self.0).db = None;
+        lock(&self.0).0 = None;
     }
 }

@@ -243,6 +243,11 @@ impl Connection {
         self.db.as_ptr().cast()
     }
 
+    /// Returns whether the main database was closed by another handle, which has interrupted the connection.
+    fn is_closed(&self) -> bool {
+        self.with_state(|state| state.is_closed()).unwrap_or(false)
+    }
+
     /// Returns whether a statement of the connection is running.
     fn is_running(&self) -> bool {
         // SAFETY: the connection is open.
@@ -267,7 +272,7 @@ impl Connection {
         // SAFETY: the connection is open, and SQLite's message is a string of C until the next call.
         let message = unsafe { CStr::from_ptr(sys::pando_sqlite3_errmsg(self.db.as_ptr())) };
         let message = message.to_string_lossy().into_owned();
-        if code == CLOSED || code & 0xff == INTERRUPT && self.interrupt.is_closed() {
+        if code == CLOSED || code & 0xff == INTERRUPT && self.is_closed() {
             return Error::closed();
         }
         let conflict = if code == BUSY_SNAPSHOT { self.conflict().map(Box::new) } else { None };

@@ -244,6 +244,11 @@ impl State {
         Ok(!self.has_trees(&self.db.snapshot()?)?)
     }
 
+    /// Returns whether the database was closed by another handle.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.db.native().is_some_and(Database::is_closed)
+    }
+
     /// Returns whether nothing can be written.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only || self.db.is_read_only()
