@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub sought: Vec<u8>,
     /// What is sought beyond the key, in a `WITHOUT ROWID` table.
     pub sought_rest: Vec<u8>,
+    /// The first fields of the entries that are read, if others are not.
+    pub prefix: Vec<u8>,
     /// How the last stored key began, if it was cut.
     pub group: Vec<u8>,
     /// A key from which on there is none, where the cursor has met one.
@@ -48,8 +50,8 @@ impl Memory {
 
     /// Returns how many bytes it has allocated, apart from the records of a batch that are not in one piece.
     fn bytes(&self) -> usize {
-        let Memory { rows, records, key, first_key, sought, sought_rest, group, beyond, .. } = self;
-        let all = [&records.filling, key, first_key, sought, sought_rest, group, beyond];
+        let Memory { rows, records, key, first_key, sought, sought_rest, prefix, group, beyond, .. } = self;
+        let all = [&records.filling, key, first_key, sought, sought_rest, prefix, group, beyond];
         all.map(Vec::capacity).iter().sum::<usize>() + rows.capacity() * size_of::<Row>()
     }
 

@@ -70,7 +70,7 @@ impl Cursor<'_> {
     pub(super) fn load(&mut self, from: From<'_>, is_backward: bool) -> Outcome<()> {
         self.tail.place = place::EOF;
         let (From::Key(key) | From::After(key)) = from else {
-            let filled = self.fill(Span::all(), Start::end(is_backward))?;
+            let filled = self.fill(self.own.all(), Start::end(is_backward))?;
             return self.arrange(filled, is_backward);
         };
         if key::is_cut(key.len()) {
@@ -81,7 +81,7 @@ impl Cursor<'_> {
             (From::Key(key), false, Work::Reading(AnySnapshot::Native(_))) => {
                 self.fill(Span::all(), Start::Key(key))?
             }
-            _ => self.fill(beyond(from, key, is_backward), Start::end(is_backward))?,
+            _ => self.fill(beyond(self.own.all(), from, key, is_backward), Start::end(is_backward))?,
         };
         self.arrange(filled, is_backward)
     }
@@ -96,6 +96,14 @@ impl Cursor<'_> {
         let filled = self.fill(Span::prefix(key), Start::First)?;
         // Others can come after them.
         self.arrange(Filled { is_at_end: false, ..filled }, false)
+    }
+
+    /// Reads entries that begin with a key from an end of them on, and no others until the next seek.
+    pub(super) fn load_within(&mut self, key: &[u8], is_backward: bool) -> Outcome<()> {
+        self.own.memory.prefix.clear();
+        self.own.memory.prefix.extend_from_slice(key);
+        self.own.is_within_prefix = true;
+        self.load(From::End, is_backward)
     }
 
     fn arrange(&mut self, filled: Filled, is_backward: bool) -> Outcome<()> {
@@ -204,16 +212,21 @@ fn fill_from(own: &mut Own, cursor: &mut AnyCursor<'_>, most: Most, start: Start
     }
 }
 
-/// Returns the keys that come after `from` in a direction. Its key is stored as it is.
-fn beyond(from: From<'_>, key: &[u8], is_backward: bool) -> Span {
+/// Returns the keys of a span that come after `from` in a direction. Its key is stored as it is.
+fn beyond(span: Span, from: From<'_>, key: &[u8], is_backward: bool) -> Span {
     match (from, is_backward) {
-        (From::After(_), _) => Span::all().starting(Bound::Excluded(key)),
-        (_, false) => Span::from(key..),
-        (_, true) => Span::from(..key),
+        (From::After(_), _) => span.starting(Bound::Excluded(key)),
+        (_, false) => span.starting(Bound::Included(key)),
+        (_, true) => span.until(key),
     }
 }
 
 impl Own {
+    /// Returns the keys that may be read.
+    fn all(&self) -> Span {
+        if self.is_within_prefix { Span::prefix(&self.memory.prefix) } else { Span::all() }
+    }
+
     /// Sorts the rows by their whole keys, and keeps those that `keep` says.
     fn sort(&mut self, is_backward: bool, keep: impl Fn(&[u8]) -> bool) -> Outcome<()> {
         let Own { shape: Some(shape), memory, .. } = self else {

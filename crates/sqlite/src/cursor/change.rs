@@ -82,6 +82,7 @@ impl Cursor<'_> {
         self.state.check_pins(&self.own.tree, self.tail)?;
         let (open, table) = (self.state.writable()?, &self.own.tree.table);
         let is_numbered = std::mem::take(&mut self.own.is_numbered);
+        self.own.is_within_prefix = false;
         open.note_counter(self.tail.counter, &self.own.tree, key);
         // A counter of AUTOINCREMENT is written whatever others did to it; see `counters.rs`.
         let is_inserted = is_numbered

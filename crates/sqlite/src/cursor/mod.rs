@@ -80,6 +80,8 @@ pub(crate) struct Own {
     near_from: Option<i64>,
     /// Whether the last value that was sought was there.
     has_met_equal: bool,
+    /// Whether only entries that begin with `memory.prefix` are read, until the next seek.
+    is_within_prefix: bool,
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
@@ -110,6 +112,7 @@ impl Own {
             is_numbered,
             near_from,
             has_met_equal: false,
+            is_within_prefix: false,
             is_first,
             first_rows,
             completed,
@@ -156,6 +159,7 @@ impl Cursor<'_> {
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &mut self.state.work) {
             open.counters_of(&self.own.tree);
         }
+        self.own.is_within_prefix = false;
         if is_last {
             self.own.wanted = SCAN_ROWS;
             return self.load(From::End, true);

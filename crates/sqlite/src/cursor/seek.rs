@@ -131,9 +131,10 @@ impl Cursor<'_> {
 
     /// Moves to where `own.sought` is, the key of some first fields, or of all with `is_whole`. `default` says where
     /// among the entries that begin with them: before the first (1), after the last (-1), or on one (0). With
-    /// `is_equal_asked`, an entry that begins with them is looked for in any case.
+    /// `is_equal_asked`, no entry that does not begin with them is wanted.
     pub(crate) fn seek_key(&mut self, is_whole: bool, default: i32, is_equal_asked: bool) -> Outcome<Found> {
         self.check_fault()?;
+        self.own.is_within_prefix = false;
         let sought = std::mem::take(&mut self.own.memory.sought);
         let found = if !self.own.memory.sought_rest.is_empty() {
             self.seek_beyond(&sought, default)
@@ -160,6 +161,7 @@ impl Cursor<'_> {
     /// the key are sought.
     pub(crate) fn expect_sought(&mut self) -> Outcome<bool> {
         self.check_fault()?;
+        self.own.is_within_prefix = false;
         let is_key = self.own.memory.sought_rest.is_empty();
         if is_key {
             let Memory { key, sought, .. } = &mut *self.own.memory;
@@ -172,16 +174,19 @@ impl Cursor<'_> {
 
     fn seek_prefix(&mut self, sought: &[u8], default: i32, is_equal_asked: bool) -> Outcome<Found> {
         self.own.wanted = if default == 0 { 1 } else { SEEK_ROWS };
+        // In a transaction, an entry beside those that are equal could be a conflict.
+        let is_open = matches!(self.state.work, Work::Open(_));
+        if is_open && is_equal_asked && default != 0 && !key::is_cut(sought.len()) {
+            return self.seek_equal(sought, default);
+        }
         if default < 0 {
             return self.seek_after(sought, is_equal_asked);
         }
-        // In a transaction, an entry after those that are equal could be a conflict.
-        let is_open = matches!(self.state.work, Work::Open(_));
         if is_open && default == 0 && self.lacks(sought)? {
             self.miss(sought);
             return Ok(Found { result: -1, is_equal: false });
         }
-        if is_open && (default == 0 || is_equal_asked) {
+        if is_open && default == 0 {
             self.load_prefix(sought)?;
         } else if self.is_beyond(sought) {
             self.miss(sought);
@@ -198,6 +203,18 @@ impl Cursor<'_> {
         }
         let result = if is_equal { default } else { 1 };
         Ok(Found { result, is_equal })
+    }
+
+    /// Moves to the first of the entries that begin with `sought`, or with a negative `default` to the last. The
+    /// cursor reads no others, also when it goes on.
+    fn seek_equal(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
+        self.load_within(sought, default < 0)?;
+        let is_equal = self.tail.place == place::VALID;
+        self.own.has_met_equal = is_equal;
+        if !is_equal {
+            self.miss(sought);
+        }
+        Ok(Found { result: if is_equal { default } else { -1 }, is_equal })
     }
 
     /// Returns whether it is certain that no entry of an open transaction's begins with a key, where that is likely: a

@@ -79,6 +79,47 @@ fn rows_beside_those_that_a_join_seeks_are_no_conflict() {
     assert_eq!(rows(&one, all), ["1|7", "2|2", "4|9", "5|5", "8|NULL", "9|NULL", "3|3"]);
 }
 
+/// What a statement looks up by an index are the entries with one value, whichever way it goes through them.
+#[test]
+fn entries_beside_those_with_a_value_are_no_conflict() {
+    if is_over_a_store() {
+        return; // As above.
+    }
+    let by_index = [
+        "SELECT count(c) FROM t WHERE b = 3",
+        "SELECT c FROM t WHERE b = 3 ORDER BY a DESC",
+        "UPDATE t SET c = c + 1 WHERE b = 3",
+        "DELETE FROM t WHERE b = 3",
+        "DELETE FROM parent WHERE id = 3",
+    ];
+    let others = [(true, "b = 2"), (true, "b = 4"), (false, "b = 3")];
+    for (look_up, rows_of_a_value) in
+        by_index.into_iter().flat_map(|sql| [1, 4, 5, 40].map(|rows| (sql, rows)))
+    {
+        for (is_beside, changed) in others {
+            let (one, two) = two();
+            let fill = format!(
+                "DROP TABLE t; PRAGMA foreign_keys = ON; CREATE TABLE parent(id INTEGER PRIMARY KEY);
+                 CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER REFERENCES parent ON DELETE CASCADE, c);
+                 CREATE INDEX by_b ON t(b); INSERT INTO parent VALUES (2), (3), (4), (9);
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3 * {rows_of_a_value})
+                     INSERT INTO t SELECT i, 2 + i % 3, i FROM n"
+            );
+            one.execute(&fill).expect("it writes");
+            one.execute("BEGIN").expect("it begins");
+            one.execute(look_up).expect(look_up);
+            one.execute("INSERT INTO parent VALUES (11)").expect("it writes");
+            two.execute(&format!("UPDATE t SET b = 9 WHERE {changed}")).expect("it writes");
+            let committed = one.execute("COMMIT").map_err(|error| error.code);
+            let expected = if is_beside { Ok(()) } else { Err(BUSY_SNAPSHOT) };
+            assert_eq!(
+                committed, expected,
+                "{look_up}, {rows_of_a_value} rows, beside a change of {changed}"
+            );
+        }
+    }
+}
+
 #[test]
 fn different_values_of_a_unique_column_are_no_conflict() {
     if is_over_a_store() {
