@@ -98,14 +98,6 @@ impl Cursor<'_> {
         self.arrange(Filled { is_at_end: false, ..filled }, false)
     }
 
-    /// Reads entries that begin with a key from an end of them on, and no others until the next seek.
-    pub(super) fn load_within(&mut self, key: &[u8], is_backward: bool) -> Outcome<()> {
-        self.own.memory.prefix.clear();
-        self.own.memory.prefix.extend_from_slice(key);
-        self.own.is_within_prefix = true;
-        self.load(From::End, is_backward)
-    }
-
     fn arrange(&mut self, filled: Filled, is_backward: bool) -> Outcome<()> {
         if filled.has_cut_keys {
             self.own.sort(is_backward, |_| true)?;

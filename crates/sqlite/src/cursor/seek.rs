@@ -138,8 +138,8 @@ impl Cursor<'_> {
         let sought = std::mem::take(&mut self.own.memory.sought);
         let found = if !self.own.memory.sought_rest.is_empty() {
             self.seek_beyond(&sought, default)
-        } else if is_whole && default == 0 {
-            self.seek_whole(&sought)
+        } else if is_whole && (default == 0 || is_equal_asked) {
+            self.seek_whole(&sought, default)
         } else {
             self.seek_prefix(&sought, default, is_equal_asked)
         };
@@ -147,14 +147,48 @@ impl Cursor<'_> {
         found
     }
 
-    /// Moves to the entry with a key.
-    fn seek_whole(&mut self, sought: &[u8]) -> Outcome<Found> {
-        self.own.wanted = SEEK_ROWS;
-        let is_equal = self.load_one(sought)?;
+    /// Moves to the entry with a key. Unless `default` is 0, no other one is wanted, also when the cursor goes on.
+    fn seek_whole(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
+        let is_equal = if self.seek_whole_from_page(sought)? {
+            self.tail.place == place::VALID && self.own.memory.first_key == sought
+        } else {
+            self.load_one(sought)?
+        };
+        if default != 0 && !key::is_cut(sought.len()) {
+            self.stay_within(sought);
+        }
         if !is_equal {
             self.miss(sought);
+            return Ok(Found { result: -1, is_equal });
         }
-        Ok(Found { result: if is_equal { 0 } else { -1 }, is_equal })
+        if default != 0 {
+            (self.tail.is_at_end, self.tail.is_backward) = (1, u8::from(default < 0));
+        }
+        Ok(Found { result: default, is_equal })
+    }
+
+    /// Does for the key of an index what [`Cursor::seek_from_page`] does for a rowid.
+    fn seek_whole_from_page(&mut self, sought: &[u8]) -> Outcome<bool> {
+        self.own.wanted = SEEK_ROWS;
+        let has_pages = matches!(self.state.work, Work::Reading(AnySnapshot::Native(_)));
+        // Mostly, the first look-up is the only one.
+        if !has_pages || self.tail.stamp == 0 {
+            return Ok(false);
+        }
+        let is_in_page = self.seek_in_page(sought, 1)?;
+        self.own.memory.known.paging.note(is_in_page);
+        if !is_in_page && self.own.memory.known.paging.is_worth_it() {
+            self.load_from(sought)?;
+            return Ok(true);
+        }
+        Ok(is_in_page)
+    }
+
+    /// Reads no entries but those that begin with a key, until the next seek.
+    fn stay_within(&mut self, key: &[u8]) {
+        self.own.memory.prefix.clear();
+        self.own.memory.prefix.extend_from_slice(key);
+        self.own.is_within_prefix = true;
     }
 
     /// Moves to the entry with the key `own.sought`, which is not read. Returns `false`, and stays, if columns beyond
@@ -208,7 +242,8 @@ impl Cursor<'_> {
     /// Moves to the first of the entries that begin with `sought`, or with a negative `default` to the last. The
     /// cursor reads no others, also when it goes on.
     fn seek_equal(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
-        self.load_within(sought, default < 0)?;
+        self.stay_within(sought);
+        self.load(From::End, default < 0)?;
         let is_equal = self.tail.place == place::VALID;
         self.own.has_met_equal = is_equal;
         if !is_equal {

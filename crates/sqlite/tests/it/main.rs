@@ -10,6 +10,7 @@ mod cookies;
 mod counters;
 mod damage;
 mod joined;
+mod keys;
 mod long_keys;
 mod long_records;
 mod in_place;

@@ -91,6 +91,10 @@ fn entries_beside_those_with_a_value_are_no_conflict() {
         "UPDATE t SET c = c + 1 WHERE b = 3",
         "DELETE FROM t WHERE b = 3",
         "DELETE FROM parent WHERE id = 3",
+        "SELECT c FROM w WHERE b = 3",
+        "SELECT c FROM w WHERE b = 3 AND a = 1",
+        "SELECT c FROM w WHERE b = 3 AND a = 1 ORDER BY b DESC, a DESC",
+        "UPDATE w SET c = c + 1 WHERE b = 3 AND a = 1",
     ];
     let others = [(true, "b = 2"), (true, "b = 4"), (false, "b = 3")];
     for (look_up, rows_of_a_value) in
@@ -103,13 +107,17 @@ fn entries_beside_those_with_a_value_are_no_conflict() {
                  CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER REFERENCES parent ON DELETE CASCADE, c);
                  CREATE INDEX by_b ON t(b); INSERT INTO parent VALUES (2), (3), (4), (9);
                  WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3 * {rows_of_a_value})
-                     INSERT INTO t SELECT i, 2 + i % 3, i FROM n"
+                     INSERT INTO t SELECT i, 2 + i % 3, i FROM n;
+                 CREATE TABLE w(b INTEGER, a INTEGER, c, PRIMARY KEY (b, a)) WITHOUT ROWID;
+                 INSERT INTO w SELECT b, a, c FROM t"
             );
             one.execute(&fill).expect("it writes");
             one.execute("BEGIN").expect("it begins");
             one.execute(look_up).expect(look_up);
             one.execute("INSERT INTO parent VALUES (11)").expect("it writes");
-            two.execute(&format!("UPDATE t SET b = 9 WHERE {changed}")).expect("it writes");
+            for table in ["t", "w"] {
+                two.execute(&format!("UPDATE {table} SET b = 9 WHERE {changed}")).expect("it writes");
+            }
             let committed = one.execute("COMMIT").map_err(|error| error.code);
             let expected = if is_beside { Ok(()) } else { Err(BUSY_SNAPSHOT) };
             assert_eq!(
