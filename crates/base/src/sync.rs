@@ -30,6 +30,17 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Locks `mutex` unless another thread holds it. Poisoning is ignored as in [`lock`].
+#[cfg(not(any(loom, shuttle)))]
+#[inline]
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// Locks `mutex`. If another thread held it, calls `waited` with the nanoseconds of the wait. Use it for a lock that is
 /// held for microseconds and taken often: a waiter spins for a tenth of a millisecond before it sleeps.
 #[inline]

@@ -76,7 +76,9 @@ impl Shared {
         }
         self.store.check_may_close()?;
         self.following.as_ref().inspect(|following| following.stop());
-        drop(lock(&self.workers).take());
+        // The threads end without the lock: one of them may close the database in a function of the program.
+        let workers = lock(&self.workers).take();
+        drop(workers);
         let closed = self.store.close();
         let calls = std::mem::take(&mut *lock(&self.on_close.0));
         calls.iter().filter_map(Weak::upgrade).for_each(|call| call());

@@ -458,6 +458,31 @@ fn closing_in_the_middle_of_everything() -> Outcome {
     Ok(())
 }
 
+/// A thread that closes while another one does returns once the database is closed.
+#[test]
+fn of_two_threads_that_close_none_returns_before_the_end() -> Outcome {
+    for _ in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let db = small().create(dir.path())?;
+        let table = db.ensure_table("t")?;
+        db.put(&table, b"k", b"v")?;
+        let begin = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let close = || {
+                begin.wait();
+                let closed = db.close();
+                // Nobody else has it open: what is locked is locked by the other thread.
+                let opened = small().read_only(true).open(dir.path()).map(drop);
+                closed.and(opened)
+            };
+            let other = scope.spawn(close);
+            let both = (close(), other.join().unwrap());
+            both.0.and(both.1)
+        })?;
+    }
+    Ok(())
+}
+
 #[test]
 fn cursors_refuse_to_write_where_they_stand_on_nothing() -> Outcome {
     let db = memory().in_memory()?;

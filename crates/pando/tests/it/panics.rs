@@ -84,6 +84,44 @@ fn a_callback_may_drop_the_last_handle() {
     drop(snapshot);
 }
 
+/// The log thread is in the function while another thread closes the database and waits for the log thread's end.
+#[test]
+fn a_callback_may_close_while_another_thread_closes() {
+    let last: Arc<std::sync::Mutex<Option<Database>>> = Arc::default();
+    let (called, is_called) = std::sync::mpsc::channel();
+    let (handle, called) = (Arc::clone(&last), std::sync::Mutex::new(called));
+    let db = small()
+        .max_snapshot_age(Duration::from_millis(200))
+        .on_long_reader(move |_| {
+            if let Some(db) = handle.lock().unwrap().take() {
+                called.lock().unwrap().send(()).unwrap();
+                // Long enough for the other thread to be in its call.
+                std::thread::sleep(Duration::from_millis(100));
+                db.close().unwrap();
+            }
+        })
+        .in_memory()
+        .unwrap();
+    *last.lock().unwrap() = Some(db.clone());
+    let _snapshot = db.snapshot().unwrap();
+    is_called.recv_timeout(Duration::from_secs(60)).expect("the call");
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || closed.send(db.close()));
+    is_closed.recv_timeout(Duration::from_secs(60)).expect("the end of the close").unwrap();
+}
+
+/// Readers expire as before, although the function of a check has panicked.
+#[test]
+fn readers_expire_after_a_check_that_panicked() {
+    let db = small().max_snapshot_age(Duration::from_millis(200)).in_memory().unwrap();
+    let table = db.ensure_table("t").unwrap();
+    db.put(&table, b"k", b"v").unwrap();
+    db.checkpoint().unwrap();
+    panics("a check", || db.check_all(|_| -> () { panic!("the caller's own") }));
+    let snapshot = db.snapshot().unwrap();
+    wait_until("the expiry", || snapshot.get(&table, b"k").is_err());
+}
+
 /// A sink that takes so many bytes.
 struct Sink(usize);
 

@@ -127,13 +127,14 @@ impl Store {
         let mut all = lock(&self.consumers);
         let missing = || Error::new(ErrorKind::Missing, format!("there is no consumer {name:?}"));
         let known = all.get(name).ok_or_else(missing)?;
-        if known.is_open.load(Ordering::SeqCst) {
+        // It counts as open from now on: another thread may just be opening it.
+        if known.is_open.swap(true, Ordering::SeqCst) {
             return Err(Error::new(
                 ErrorKind::Locked,
                 format!("consumer {name:?} is open; drop its handle first"),
             ));
         }
-        consumers::remove(&*self.dir, name)?;
+        consumers::remove(&*self.dir, name).inspect_err(|_| known.is_open.store(false, Ordering::SeqCst))?;
         self.feeds.leave(&known.hold);
         all.remove(name);
         Ok(())

@@ -25,7 +25,7 @@ impl Store {
     fn look_at_committer(&self, bytes: u64, delays: impl FnOnce(&Committer) -> bool) -> bool {
         let committer = (0..SHORT_COMMIT_LOOKS).find_map(|_| {
             std::hint::spin_loop();
-            self.committer.try_lock().ok()
+            base::sync::try_lock(&self.committer)
         });
         let is_held = committer.is_none_or(|committer| delays(&committer));
         // A record that no block can hold is rejected without a wait.

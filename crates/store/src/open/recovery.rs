@@ -447,6 +447,7 @@ impl Parts {
             merging: Merging::default(),
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            closing: Mutex::new(None),
             expiry: Expiry::new(options),
             known,
             processes: Processes::new(locks, board, seat),

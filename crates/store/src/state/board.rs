@@ -4,7 +4,6 @@
 //! for its flush must not be seen, because a power loss could still undo it. So the writer stores the newest visible
 //! commit and the newest checkpoint in the file `visible`, through a mapping, whenever one of them moves. A reader
 //! reads it with a system call.
-//! looks at it with a system call.
 //!
 //! | offset | bytes | field |
 //! |---:|---:|---|
@@ -25,7 +24,7 @@ use base::codec::{Reader, Writer};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The name of the file.
 pub(crate) const BOARD: &str = "visible";
@@ -44,6 +43,8 @@ pub(crate) struct Board {
     map: Arc<dyn LogMap>,
     /// The checkpoint that is shown.
     checkpoint: AtomicU64,
+    /// Whether the writer has closed the database: the next one uses the same file.
+    has_ended: AtomicBool,
 }
 
 /// The values that a writer shows.
@@ -84,7 +85,8 @@ impl Board {
         bytes.put(&encode(visible, checkpoint));
         bytes.resize(FILE_BYTES, 0);
         file.write_at(&bytes, 0)?;
-        Ok(Some(Board { map, checkpoint: AtomicU64::new(checkpoint.0) }))
+        let (checkpoint, has_ended) = (AtomicU64::new(checkpoint.0), AtomicBool::new(false));
+        Ok(Some(Board { map, checkpoint, has_ended }))
     }
 
     /// Checks, where a database is created, that no file of another program has the board's name.
@@ -119,6 +121,9 @@ impl Board {
     /// Shows the newest visible commit. The caller ensures that only one thread shows something at a time.
     #[inline]
     pub fn show(&self, visible: CommitTs) {
+        if self.has_ended.load(Ordering::SeqCst) {
+            return;
+        }
         let checkpoint = CheckpointNo(self.checkpoint.load(Ordering::SeqCst));
         // The file system has failed: then commits fail as well, and return the error.
         let _ = self.map.write(SHOWN_AT as u64, &encode(visible, checkpoint));
@@ -128,6 +133,11 @@ impl Board {
     pub fn show_checkpoint(&self, visible: CommitTs, checkpoint: CheckpointNo) {
         self.checkpoint.store(checkpoint.0, Ordering::SeqCst);
         self.show(visible);
+    }
+
+    /// Shows nothing any more. The caller ensures that no other thread shows something meanwhile.
+    pub fn end(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
     }
 }
 

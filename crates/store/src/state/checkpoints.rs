@@ -4,7 +4,7 @@
 use crate::state::pins::Pins;
 use crate::state::superblock::Superblock;
 use crate::state::tables::Tables;
-use base::sync::lock;
+use base::sync::{lock, try_lock};
 use base::{CheckpointNo, Error, Lsn, Result};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -53,7 +53,7 @@ impl Checkpoints {
 
     /// Does what [`Checkpoints::claim`] does, unless a checkpoint is in progress.
     pub fn try_claim(&self) -> Option<MutexGuard<'_, Superblock>> {
-        self.superblock.try_lock().ok()
+        try_lock(&self.superblock)
     }
 
     /// Returns an error if this thread would wait for itself.

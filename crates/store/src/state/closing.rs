@@ -100,16 +100,25 @@ impl Store {
 
     /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
     /// with [`base::ErrorKind::Closed`]. Open snapshots can still be read, until another opening of the directory
-    /// reuses pages that they need. The caller has stopped its workers. Closing twice has no effect.
+    /// reuses pages that they need. The caller has stopped its workers. A second call waits for the first, and has the
+    /// same result.
     ///
     /// # Errors
     /// [`base::ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the
     /// disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
         self.check_may_close()?;
-        if self.closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        let mut result = base::sync::lock(&self.closing);
+        let closed = match result.take() {
+            Some(closed) => closed,
+            None => self.close_first(),
+        };
+        *result = Some(closed.as_ref().copied().map_err(base::Error::duplicate));
+        closed
+    }
+
+    fn close_first(self: &Arc<Self>) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
         self.feeds.wake();
         CachedSlot::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
@@ -128,6 +137,8 @@ impl Store {
             Err(_) if self.is_read_only() => self.log.close().map(drop),
             latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
+        // The next writer shows what readers may read. A commit of this one that is acknowledged later must not.
+        self.processes.end_showing();
         drop(committer);
         // From now on another process may reuse the pages of snapshots that are still open.
         self.pool.close();

@@ -77,7 +77,14 @@ impl Processes {
         }
     }
 
-    /// Does the same, and shows the newest checkpoint.
+    /// Shows nothing any more. The caller holds the commit lock.
+    pub fn end_showing(&self) {
+        if let Some(board) = &self.board {
+            board.end();
+        }
+    }
+
+    /// Does the same as [`Processes::show`], and shows the newest checkpoint.
     pub fn show_checkpoint(&self, visible: CommitTs, checkpoint: CheckpointNo) {
         if let Some(board) = &self.board {
             board.show_checkpoint(visible, checkpoint);

@@ -87,6 +87,8 @@ pub struct Store {
     /// The timestamp of the last commit that attached runs.
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
+    /// The result of closing, once that has ended.
+    pub(crate) closing: Mutex<Option<Result<()>>>,
     pub(crate) expiry: Expiry,
     /// The stretches of keys that readers found empty.
     pub(crate) known: Known,

@@ -459,3 +459,24 @@ fn a_reader_that_cannot_stand_by_keeps_writers_out() -> Result<()> {
     drop(reader);
     writer(&dir)?.close()
 }
+
+/// A commit that is acknowledged after its store was closed shows readers nothing: the board is that of the next writer.
+#[test]
+fn what_a_closed_writer_acknowledges_is_not_shown() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let one = writer(&dir)?;
+    let table = write(&one, |tx| tx.create_table("t", RequestedLayout::BTree))?;
+    let mut tx = Transaction::begin(&one, TransactionOptions::default())?;
+    tx.put(&table, b"k", b"1")?;
+    let applied = tx.apply()?;
+    one.close()?;
+    let two = writer(&dir)?;
+    let table = two.snapshot()?.table("t")?.expect("it was committed");
+    write(&two, |tx| tx.put(&table, b"k", b"2"))?;
+    let _ = one.acknowledge(applied);
+    let (store, mut follower) = reader(&dir, 4 << 20)?;
+    follower.catch_up()?;
+    let table = store.snapshot()?.table("t")?.expect("it was committed");
+    assert_eq!(store.snapshot()?.get(&table, b"k")?, Some(b"2".to_vec()));
+    Ok(())
+}
