@@ -227,7 +227,7 @@ impl Log {
                 drop(stock);
                 return self.go_on_written(making);
             }
-            stock.begin(draft, want_bytes, room)?
+            stock.begin(draft, want_bytes, self.longest_spare_bytes(), room)?
         };
         let ready = begun.finish(&|zeros| {
             let time = (zeros.flush * PAUSE_FACTOR).min(LONGEST_PAUSE);

@@ -115,7 +115,8 @@ impl Log {
             checkpoint: CheckpointNo(0),
         };
         let mut stock = Stock::new(dir, 1, Vec::new());
-        let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes), Room::Written)?;
+        let first_bytes = segment_bytes_for(0, options.first_segment_bytes);
+        let segment = stock.ready(draft, first_bytes, first_bytes, Room::Written)?;
         let link = segment.header.checksum();
         let appender = Appender::new(segment, Lsn(0), link, None);
         Ok(Log::new(options, stock, appender, Lsn(0), CheckpointNo(0)))
@@ -222,7 +223,7 @@ impl Log {
 
     /// Returns the greatest length of a file that is kept for reuse. It is more than the length of a segment made now:
     /// the size of the data, on which that depends, varies all the time, and lengths are rounded up.
-    fn longest_spare_bytes(&self) -> u64 {
+    pub(crate) fn longest_spare_bytes(&self) -> u64 {
         2 * self.longest_segment_bytes()
     }
 

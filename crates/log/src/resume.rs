@@ -93,7 +93,8 @@ fn recover(
 ) -> Result<(Appender, Lsn)> {
     write_again(stock.dir(), tail)?;
     let draft = next_generation(tail, checkpoint)?;
-    let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes), Room::Written)?;
+    let first_bytes = segment_bytes_for(0, options.first_segment_bytes);
+    let segment = stock.ready(draft, first_bytes, options.max_segment_bytes, Room::Written)?;
     end_with(stock.dir(), tail, &segment, checkpoint)?;
     let (first_lsn, link) = (segment.header.first_lsn, segment.header.checksum());
     Ok((Appender::new(segment, first_lsn, link, None), first_lsn))

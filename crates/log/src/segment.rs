@@ -83,9 +83,14 @@ impl Segment {
         let file = dir.open(&header.name())?;
         file.allocate(header.len_bytes)?;
         if header.len_bytes > max_mapped_bytes {
-            return Ok(Segment { header, file, map: None, is_too_long: true, room });
+            return Ok(Segment::too_long(header, file, room));
         }
         Segment::new(header, file, room)
+    }
+
+    /// Returns the segment in `file`, which is too long to be mapped.
+    pub fn too_long(header: SegmentHeader, file: Arc<dyn File>, room: Room) -> Segment {
+        Segment { header, file, map: None, is_too_long: true, room }
     }
 
     /// Opens the file of `header`, to which nothing is appended.

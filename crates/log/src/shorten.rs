@@ -29,7 +29,7 @@ impl Log {
             self.draft_after(&appender.segment.header)
         };
         stock.trim(0)?;
-        let ready = stock.ready(draft, short_bytes, Room::Written)?;
+        let ready = stock.ready(draft, short_bytes, short_bytes, Room::Written)?;
         let mut appender = lock(&self.appender);
         if appender.stop.is_some() {
             stock.put(spare_of(&ready));
@@ -48,7 +48,8 @@ impl Log {
     pub(crate) fn go_on_written(&self, _making: &MutexGuard<'_, ()>) -> Result<bool> {
         let bytes = segment_bytes_for(0, EARLY_BYTES.min(self.longest_segment_bytes()));
         let draft = self.draft_after(&lock(&self.appender).segment.header);
-        let begun = lock(&self.stock).begin(draft, bytes..=bytes, Room::Written)?;
+        let most_bytes = self.longest_spare_bytes();
+        let begun = lock(&self.stock).begin(draft, bytes..=bytes, most_bytes, Room::Written)?;
         let ready = begun.finish(&|_| false)?;
         let mut stock = lock(&self.stock);
         let mut appender = lock(&self.appender);

@@ -129,24 +129,34 @@ impl Stock {
     }
 
     /// Makes a segment ready at once: [`begin`](Stock::begin) and [`Making::finish`].
-    pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Segment> {
-        self.begin(draft, want_bytes..=want_bytes, room)?.finish(&|_| false)
+    pub fn ready(
+        &mut self,
+        draft: SegmentHeader,
+        want_bytes: u64,
+        most_mapped_bytes: u64,
+        room: Room,
+    ) -> Result<Segment> {
+        self.begin(draft, want_bytes..=want_bytes, most_mapped_bytes, room)?.finish(&|_| false)
     }
 
-    /// Begins a segment as `draft` describes it, and fills in number and length. It takes the longest spare, if that
-    /// has at least the first of `want_bytes`. Otherwise it takes a new file of the second length, whose space will be
-    /// secured as `room` says.
+    /// Begins a segment as `draft` describes it, and fills in number and length. It takes the longest spare that is no
+    /// longer than `most_mapped_bytes`, or else the longest one, which was made when the log had more memory, and will
+    /// not be mapped; but only one that has at least the first of `want_bytes`. If there is none, it takes a new file
+    /// of the second length, whose space will be secured as `room` says.
     pub fn begin(
         &mut self,
         draft: SegmentHeader,
         want_bytes: RangeInclusive<u64>,
+        most_mapped_bytes: u64,
         room: Room,
     ) -> Result<Making> {
         let number = self.next_number;
         let name = segment_name(number);
         let usable = *want_bytes.start()..=MAX_SEGMENT_BYTES;
         let lengths = self.spares.iter().map(|spare| spare.len_bytes).enumerate();
-        let spare = lengths.filter(|(_, len)| usable.contains(len)).max_by_key(|(_, len)| *len);
+        let spare = lengths
+            .filter(|(_, len)| usable.contains(len))
+            .max_by_key(|&(_, len)| (len <= most_mapped_bytes, len));
         let len_bytes = spare.map_or(*want_bytes.end(), |(_, len)| len);
         if let Some((index, _)) = spare {
             self.dir.rename(&self.spares[index].name, &name)?;
@@ -156,7 +166,8 @@ impl Stock {
         self.written += usize::from(room == Room::Written);
         let missing = if spare.is_some() { None } else { Some(room) };
         let header = SegmentHeader { number, len_bytes, ..draft };
-        Ok(Making { dir: Arc::clone(&self.dir), name, header, missing })
+        let is_too_long = spare.is_some() && len_bytes > most_mapped_bytes;
+        Ok(Making { dir: Arc::clone(&self.dir), name, header, missing, is_too_long })
     }
 
     /// Records that the segment `number` ends without having been overwritten: its file will not be reused.
@@ -237,6 +248,8 @@ pub(crate) struct Making {
     header: SegmentHeader,
     /// How the space of a new file is secured.
     missing: Option<Room>,
+    /// Whether the file is too long to be mapped.
+    is_too_long: bool,
 }
 
 /// The progress of the zeros of a new segment.
@@ -259,7 +272,7 @@ impl Making {
     }
 
     fn fill(&self, pause: &dyn Fn(Zeros) -> bool) -> Result<Segment> {
-        let Making { dir, name, header, missing } = self;
+        let Making { dir, name, header, missing, is_too_long } = self;
         let file = if missing.is_some() { dir.create(name)? } else { dir.open(name)? };
         let mut room = Room::Written;
         if let Some(wanted) = missing {
@@ -275,6 +288,9 @@ impl Making {
         dir.sync()?;
         // Commits written to a file without a name are lost.
         dir.check_in_place(&[&*file])?;
+        if *is_too_long {
+            return Ok(Segment::too_long(*header, file, room));
+        }
         let segment = Segment::new(*header, file, room)?;
         // The kernel would read ahead within a commit (8 MiB of zeros took one disk 27 ms), and in folios larger than a
         // page, which a store dirties as a whole. Pages that may hold something are read, many at once.

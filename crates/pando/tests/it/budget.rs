@@ -252,3 +252,31 @@ fn a_log_that_gets_no_memory_keeps_short_segments() -> Result<()> {
     assert_eq!(log_bytes, MIB, "a 64th of the budget");
     Ok(())
 }
+
+/// Files that were made for segments with more memory are not mapped: they would take all that there is.
+#[test]
+fn a_database_is_opened_with_a_part_of_its_memory_after_a_crash() -> Result<()> {
+    const LITTLE: usize = 8 * MIB;
+    let dir = tempfile::tempdir().unwrap();
+    let (written, killed) = (dir.path().join("written"), dir.path().join("killed"));
+    let builder = || Database::builder().page_bytes(4096).durability(Durability::Buffered);
+    let db = builder().memory_bytes(1024 * MIB).checkpoint_bytes(512 << 20).create(&written)?;
+    let table = fill(&db, 100_000)?;
+    (0..50_000u64).try_for_each(|key| db.put(&table, &key.to_be_bytes(), &[8; 500]))?;
+    std::fs::create_dir(&killed).unwrap();
+    for file in std::fs::read_dir(&written).unwrap().map(|entry| entry.unwrap()) {
+        std::fs::copy(file.path(), killed.join(file.file_name())).unwrap();
+    }
+    db.close()?;
+    for dir in [&killed, &written] {
+        let db = builder().memory_bytes(LITTLE).open(dir)?;
+        let log_bytes = || db.stats().map(|stats| stats.memory.held.bytes(MemoryCategory::Log));
+        assert!(log_bytes()? <= LITTLE / 16, "{}", log_bytes()?);
+        let table = db.ensure_table("t")?;
+        assert_eq!(db.snapshot()?.range(&table, ..)?.count(), 100_000);
+        fill(&db, 20_000)?;
+        assert!(log_bytes()? <= LITTLE / 16, "{}", log_bytes()?);
+        db.close()?;
+    }
+    Ok(())
+}
