@@ -460,7 +460,7 @@ fn a_reader_that_cannot_stand_by_keeps_writers_out() -> Result<()> {
     writer(&dir)?.close()
 }
 
-/// A commit that is acknowledged after its store was closed shows readers nothing: the board is that of the next writer.
+/// A commit that is acknowledged after its store was closed shows readers nothing: the board is the next writer's.
 #[test]
 fn what_a_closed_writer_acknowledges_is_not_shown() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
