@@ -68,9 +68,9 @@ pub enum Command {
     Scan(records::ScanArgs),
     /// List the tables of keys and values, and the internal tables of SQL
     ///
-    /// SQL has tables of its own, with names of their own; it does not see tables of keys and values. Their rows are in
-    /// internal tables, `sql:...` and `rows/...`. `pando sql DIR "SELECT name FROM sqlite_schema"` lists the tables of
-    /// SQL.
+    /// SQL does not see tables of keys and values: a table of SQL with the same name is another table. The rows of SQL
+    /// and of typed tables are in internal tables, `sql:...` and `rows/...`. `pando sql DIR "SELECT name FROM
+    /// sqlite_schema"` lists the tables of SQL.
     Tables(inspect::InspectArgs),
     /// Rename a table
     Rename(inspect::RenameArgs),

@@ -49,7 +49,7 @@ pub struct WatchArgs {
     /// stored bytes. TABLES are then names of these tables, or of tables of keys and values
     #[arg(long, conflicts_with = "prefix")]
     rows: bool,
-    /// End after this many seconds without a change [default: never]
+    /// End after SECONDS (a whole number, without a unit) without a change [default: never]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u32>,
 }
