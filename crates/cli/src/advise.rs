@@ -14,9 +14,9 @@ use std::io::{self, Write};
 pub struct AdviseArgs {
     #[command(flatten)]
     database: Existing,
-    /// Assume N look-ups in each table, absolute or in proportion to --scanned and --writes. A directory keeps no
-    /// counts, so give at least one of the three. A server uses what it has counted if you give none of them [default:
-    /// 0 if you give another of the three]
+    /// Assume N look-ups in each table. Only the proportion of --reads, --scanned and --writes matters, but together
+    /// they must be at least 1,000 operations. A directory keeps no counts, so give at least one of the three. A server
+    /// uses what it has counted if you give none of them [default: 0 if you give another of the three]
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
     /// Assume that cursors pass N records in each table [default: as for --reads]
@@ -36,7 +36,7 @@ pub struct AdviceRow {
     pub table: String,
     /// The layout that it has.
     pub layout: String,
-    /// The recommended layout; `None`: there were too few operations for a recommendation.
+    /// The recommended layout; `None`: there were fewer than 1,000 operations.
     pub advised: Option<String>,
     /// The approximate number of its records.
     pub records: u64,
@@ -170,7 +170,8 @@ fn for_people(advice: &[AdviceRow]) -> io::Result<()> {
 
 fn verdict(of: &AdviceRow) -> String {
     match &of.advised {
-        None => "say how it is used, with --reads, --scanned or --writes".to_owned(),
+        None => "say how it is used, with --reads, --scanned or --writes: together at least 1,000 operations"
+            .to_owned(),
         Some(advised) if *advised == of.layout => format!("{advised} is right"),
         Some(advised) => format!("{advised} would be cheaper: pando layout DIR TABLE {advised}"),
     }

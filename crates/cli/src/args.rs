@@ -35,9 +35,9 @@ Missing databases:
   other commands fail if the database that they name does not exist.
 
 Examples:
-  pando put shop fruit lemon yellow
-  pando get shop fruit lemon
-  pando scan shop fruit --prefix le --json
+  pando put shop colors lemon yellow
+  pando get shop colors lemon
+  pando scan shop colors --prefix le --json
   pando serve data";
 
 /// Pando, an embedded transactional storage engine
@@ -66,7 +66,11 @@ pub enum Command {
     Delete(records::DeleteArgs),
     /// Print records in key order
     Scan(records::ScanArgs),
-    /// List the tables
+    /// List the tables of keys and values, and the internal tables of SQL
+    ///
+    /// SQL does not see tables of keys and values: a table of SQL with the same name is another table. The rows of SQL
+    /// and of typed tables are in internal tables, `sql:...` and `rows/...`. `pando sql DIR "SELECT name FROM
+    /// sqlite_schema"` lists the tables of SQL.
     Tables(inspect::InspectArgs),
     /// Rename a table
     Rename(inspect::RenameArgs),

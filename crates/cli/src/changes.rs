@@ -24,11 +24,11 @@ prints the changes that the log still has, which are at least those since the la
 process has the directory open for writing, watch it through that process's server.
 
 Examples:
-  pando watch http://127.0.0.1:8080/shop
-  pando watch http://127.0.0.1:8080/shop orders --from 1207 --prefix 2026-
+  pando watch http://127.0.0.1:7263/shop
+  pando watch http://127.0.0.1:7263/shop orders --from 1207 --prefix 2026-
   pando watch shop | jq 'select(.op == \"put\") | .key'
-  pando watch http://127.0.0.1:8080/shop --rows | jq 'select(.table == \"orders\").row'
-  pando watch http://127.0.0.1:8080/shop --consumer mails")]
+  pando watch http://127.0.0.1:7263/shop --rows | jq 'select(.table == \"orders\").row'
+  pando watch http://127.0.0.1:7263/shop --consumer mails")]
 pub struct WatchArgs {
     #[command(flatten)]
     database: Existing,
@@ -39,7 +39,7 @@ pub struct WatchArgs {
     from: u64,
     /// Begin after the last commit that the consumer NAME has acknowledged, and acknowledge what is printed, so that
     /// the next run continues there. A consumer that does not exist is created at the newest commit. The log keeps
-    /// every commit that a consumer has not acknowledged, within `max_changes_bytes`
+    /// every commit that a consumer has not acknowledged, within 1 GiB (`max_changes_bytes`)
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     consumer: Option<String>,
     /// Print only keys that begin with PREFIX
@@ -49,7 +49,7 @@ pub struct WatchArgs {
     /// stored bytes. TABLES are then names of these tables, or of tables of keys and values
     #[arg(long, conflicts_with = "prefix")]
     rows: bool,
-    /// End after this many seconds without a change [default: never]
+    /// End after SECONDS (a whole number, without a unit) without a change [default: never]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u32>,
 }

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pando export shop fruit fruit.csv
-  pando export shop fruit | gzip > fruit.ndjson.gz
+  pando export shop colors colors.csv
+  pando export shop colors | gzip > colors.ndjson.gz
   pando export shop people people.csv --typed
   pando export shop people people.parquet --typed    (with the feature `arrow`)")]
 pub struct ExportArgs {

@@ -146,6 +146,10 @@ impl Failure {
         };
         Some(match error.kind() {
             ErrorKind::Missing => match doing {
+                Doing::Using if error.message().contains("there is no table") => {
+                    "`pando tables DIR` lists the tables of keys and values; `put` and `import` create them. \
+                     Tables of SQL are separate: use `pando sql DIR`"
+                }
                 Doing::Using => "check the path and the name; `put` and `import` create what is missing",
                 Doing::Restoring => "name a folder that `pando backup` has filled, or the files of a backup",
                 Doing::Creating | Doing::Salvaging => "check the path and the name",
@@ -195,7 +199,10 @@ fn help_of_bucket(kind: ErrorKind) -> Option<&'static str> {
              restore an earlier state (--commit, --at), or ship to a new prefix, which begins with a base"
         }
         ErrorKind::Foreign => "name the prefix of one database, which this version of Pando can read",
-        ErrorKind::Missing => "`pando restore URL --list` shows the databases and states of a bucket",
+        ErrorKind::Missing => {
+            "name a bucket or folder to which `pando ship` or `pando serve --ship` ships; \
+             `pando restore URL --list` shows the databases and states in it"
+        }
         ErrorKind::Conflict => "run the command again",
         ErrorKind::Full => "make room and run the command again",
         _ => return None,
@@ -247,6 +254,8 @@ mod tests {
             assert!(!said.contains("salvage") && !said.contains("directory"), "{kind:?}: {said}");
         }
         assert!(help(ErrorKind::Missing, Doing::Using).contains("`put`"));
+        let no_table = Failure::Engine(Error::new(ErrorKind::Missing, "there is no table \"fruit\""));
+        assert!(no_table.help(Doing::Using).unwrap().contains("`pando sql DIR`"));
         let partly = |cause: Failure| cause.keeping("7 are there".to_owned(), "more may be");
         let full = partly(Failure::Engine(Error::new(ErrorKind::Full, "it is full")));
         assert_eq!((full.message().as_str(), full.code()), ("it is full\n7 are there", 1));

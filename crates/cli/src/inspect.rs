@@ -25,7 +25,8 @@ pub struct InspectArgs {
 pub struct StatsArgs {
     #[command(flatten)]
     database: Existing,
-    /// Print a row of rates every SECONDS, until Ctrl-C; for a server only [default without a number: 1]
+    /// Print a row of rates every SECONDS (a whole number, without a unit), until Ctrl-C; for a server only [default
+    /// without a number: 1]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,

@@ -26,8 +26,8 @@ impl Existing {
 /// The memory ceiling.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct MemoryArgs {
-    /// Use at most this much memory, in bytes or with K, M or G, as in 64M [default: a quarter of the machine's
-    /// memory]
+    /// Use at most this much memory: bytes, or a number with K, M or G (powers of 1024), as in 64M [default: a quarter
+    /// of the memory of the machine or control group]
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     pub memory: Option<usize>,
 }
@@ -49,7 +49,7 @@ pub enum DurabilityName {
     Sync,
     /// Each commit survives a killed process; a loss of power may undo the newest commits
     Buffered,
-    /// A commit is synced a moment later; until then a crash may undo it
+    /// Each commit is synced within 200 ms; until then a crash may undo it
     Lazy,
 }
 
@@ -150,7 +150,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
     /// How long entries of a new table live, as in 90s, 36h or 30d, or `by-key` if each put sets it; must match if the
-    /// table exists [default: entries never expire]
+    /// table exists. A typed table with a TTL cannot have indexes, and has no `by-key` [default: entries never expire]
     #[arg(long, value_name = "TIME", value_parser = parse_ttl)]
     pub ttl: Option<TableTtl>,
     /// Compression of the pages of a new LSM table, lz4 or none; must match if the table exists [default: none]

@@ -16,7 +16,7 @@ use ureq::http::header::IF_MATCH;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pando put shop fruit lemon yellow
+  pando put shop colors lemon yellow
   pando put shop photos lemon --file lemon.jpg
   pando put shop bytes 00ff 0a0b --hex
   pando put shop sessions ann in --expires-in 30m")]
@@ -77,9 +77,9 @@ pub struct DeleteArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pando scan shop fruit --limit 10
-  pando scan shop fruit --start a --end n
-  pando scan shop fruit --prefix le --reverse --json")]
+  pando scan shop colors --limit 10
+  pando scan shop colors --start a --end n
+  pando scan shop colors --prefix le --reverse --json")]
 pub struct ScanArgs {
     #[command(flatten)]
     database: Existing,

@@ -37,7 +37,25 @@ drain-delay, head-timeout, log, max-body, max-head, max-import, max-sql-timeout,
 effect, and the log names other options that have changed. It ignores SIGUSR1 and SIGUSR2.
 You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
 without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
-the file.";
+the file. `--hrana`, `--allow-anyone` and `--tls-self-signed` have no variable.
+
+Units: SECONDS is a whole number without a unit, as in 30. TIME is a number with ms, s, m, h or d, as in 6h. SIZE is a
+number of bytes, or a number with K, M or G (powers of 1024), as in 64M.";
+
+// The sections of `pando serve --help`, in the order in which they are first named.
+const NETWORK: &str = "Network and TLS";
+const STORE: &str = "Remote store";
+const DATABASES: &str = "Databases and memory";
+const LIMITS: &str = "Limits of requests";
+const SQL: &str = "SQL";
+const SHUTDOWN: &str = "Shutdown";
+const LOGS: &str = "Logs and profiles";
+#[cfg(any(feature = "redis", feature = "sql"))]
+const REDIS: &str = "Redis and Hrana";
+const BACKUPS: &str = "Backups";
+const REPLICA: &str = "Replica";
+#[cfg(feature = "ship")]
+const SHIPPING: &str = "Shipping";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
@@ -52,131 +70,134 @@ pub struct ServeArgs {
     config: Option<PathBuf>,
     /// Listen on this address and port; port 0 picks a free port. Sockets that a service manager such as systemd passes
     /// (LISTEN_FDS) take its place
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN",
-          value_parser = parse_address)]
+    #[arg(long, help_heading = NETWORK, value_name = "ADDR", default_value = "127.0.0.1:7263",
+          env = "PANDO_LISTEN", value_parser = parse_address)]
     listen: SocketAddr,
     /// Listen on this unix socket as well; the permissions of the file decide who may connect
-    #[arg(long, value_name = "PATH", env = "PANDO_UNIX_SOCKET")]
+    #[arg(long, help_heading = NETWORK, value_name = "PATH", env = "PANDO_UNIX_SOCKET")]
     unix_socket: Option<PathBuf>,
     #[cfg(feature = "tls")]
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = NETWORK)]
     tls: TlsArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = STORE)]
     store: StoreArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = DATABASES)]
     write: WriteArgs,
     /// The largest body of a request, which is also the largest value
-    #[arg(long, value_name = "SIZE", default_value = "64M", env = "PANDO_MAX_BODY",
+    #[arg(long, help_heading = LIMITS, value_name = "SIZE", default_value = "64M", env = "PANDO_MAX_BODY",
           value_parser = text::parse_size)]
     max_body: usize,
     /// The largest import of NDJSON or CSV, which is one transaction
-    #[arg(long, value_name = "SIZE", default_value = "16G", env = "PANDO_MAX_IMPORT",
+    #[arg(long, help_heading = LIMITS, value_name = "SIZE", default_value = "16G", env = "PANDO_MAX_IMPORT",
           value_parser = text::parse_size)]
     max_import: usize,
     /// The largest head of a request: its first line and its headers
-    #[arg(long, value_name = "SIZE", default_value = "64K", env = "PANDO_MAX_HEAD",
+    #[arg(long, help_heading = LIMITS, value_name = "SIZE", default_value = "64K", env = "PANDO_MAX_HEAD",
           value_parser = text::parse_size)]
     max_head: usize,
     /// Accept at most N connections at a time; more connections wait
-    #[arg(long, value_name = "N", default_value_t = 16_384, env = "PANDO_MAX_CONNECTIONS",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = 16_384,
+          env = "PANDO_MAX_CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
     /// Transfer at most N long values and ranges at a time
-    #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_STREAMS",
+    #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = 64, env = "PANDO_MAX_STREAMS",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_streams: u32,
     /// Run at most N requests of SQL at a time; 0 rejects all of them
-    #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_MAX_SQL",
+    #[arg(long, help_heading = SQL, value_name = "N", default_value_t = 16, env = "PANDO_MAX_SQL",
           value_parser = clap::value_parser!(u32).range(0..=256))]
     max_sql: u32,
     /// Stop the statements of a request after SECONDS, unless the request sets `timeout_ms`; at most --max-sql-timeout
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_SQL_TIMEOUT",
+    #[arg(long, help_heading = SQL, value_name = "SECONDS", default_value_t = 10, env = "PANDO_SQL_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     sql_timeout: u64,
     /// The longest `timeout_ms` that a request may set, in SECONDS
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_MAX_SQL_TIMEOUT",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, help_heading = SQL, value_name = "SECONDS", default_value_t = 60,
+          env = "PANDO_MAX_SQL_TIMEOUT", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     max_sql_timeout: u64,
     /// Memory for all SQL statements together, including sorts and temporary tables [default: a quarter of the memory
     /// of the machine or control group, at most 256M]
-    #[arg(long, value_name = "SIZE", env = "PANDO_SQL_MEMORY", value_parser = text::parse_size)]
+    #[arg(long, help_heading = SQL, value_name = "SIZE",
+          env = "PANDO_SQL_MEMORY", value_parser = text::parse_size)]
     sql_memory: Option<usize>,
     /// Close a connection that takes longer than SECONDS to send the head of a request, or that is idle for SECONDS
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", default_value_t = 60,
+          env = "PANDO_HEAD_TIMEOUT", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     head_timeout: u64,
     /// Close a connection whose request body keeps the server waiting longer than SECONDS; every 256 bytes received
     /// extend this by one second
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_BODY_TIMEOUT",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", default_value_t = 30,
+          env = "PANDO_BODY_TIMEOUT", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     body_timeout: u64,
     /// At shutdown, keep accepting connections for SECONDS while /readyz says 503, so that load balancers notice; a
     /// second signal ends this
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_DRAIN_DELAY",
-          value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    #[arg(long, help_heading = SHUTDOWN, value_name = "SECONDS", default_value_t = 0,
+          env = "PANDO_DRAIN_DELAY", value_parser = clap::value_parser!(u64).range(0..=3_600))]
     drain_delay: u64,
     /// At shutdown, wait at most SECONDS for requests in progress
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_DRAIN",
+    #[arg(long, help_heading = SHUTDOWN, value_name = "SECONDS", default_value_t = 10, env = "PANDO_DRAIN",
           value_parser = clap::value_parser!(u64).range(0..=3_600))]
     drain: u64,
     /// Keep at most N databases open, unless more are in use; other databases are opened on request
-    #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_OPEN",
+    #[arg(long, help_heading = DATABASES, value_name = "N", default_value_t = 64, env = "PANDO_MAX_OPEN",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_open: u32,
     /// Keep at most N interactive transactions open
-    #[arg(long, value_name = "N", default_value_t = 256, env = "PANDO_MAX_TRANSACTIONS",
-          value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = 256,
+          env = "PANDO_MAX_TRANSACTIONS", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     max_transactions: u32,
     /// Roll back an interactive transaction that was not used for SECONDS
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_TRANSACTION_IDLE",
-          value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", default_value_t = 30,
+          env = "PANDO_TRANSACTION_IDLE", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     transaction_idle: u64,
     /// List requests that take MS milliseconds or longer as slow; the dashboard and /debug/slow show the slowest
-    #[arg(long, value_name = "MS", default_value_t = 10, env = "PANDO_SLOW",
+    #[arg(long, help_heading = LOGS, value_name = "MS", default_value_t = 10, env = "PANDO_SLOW",
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     slow: u64,
     /// Export requests as traces to the OpenTelemetry collector at URL, as in http://localhost:4318 (OTLP over HTTP).
     /// The OTEL_* variables of OpenTelemetry apply: sampler, headers, name of the service, size of batches
     #[cfg(feature = "otlp")]
-    #[arg(long, value_name = "URL", env = "PANDO_OTLP", hide_env_values = true)]
+    #[arg(long, help_heading = LOGS, value_name = "URL", env = "PANDO_OTLP", hide_env_values = true)]
     otlp: Option<String>,
     /// Keep a CPU profile of the last SECONDS for /debug/profile?last=...; 0 samples only on request
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
-          value_parser = clap::value_parser!(u64).range(0..=600))]
+    #[arg(long, help_heading = LOGS, value_name = "SECONDS", default_value_t = 0,
+          env = "PANDO_PROFILE_WINDOW", value_parser = clap::value_parser!(u64).range(0..=600))]
     profile_window: u64,
     /// Let pages of this origin use the server from a browser (CORS), as in `https://app.example`; separate several by
     /// commas [default: none]
-    #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
+    #[arg(long, help_heading = NETWORK, value_name = "ORIGIN",
+          env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
     /// Log the client's address that this proxy reports instead of the proxy's own. PROXY is an address, a network as
     /// in `10.0.0.0/8`, or `unix` for the unix socket; separate several by commas [default: none]
-    #[arg(long, value_name = "PROXY", env = "PANDO_TRUSTED_PROXY", value_delimiter = ',')]
+    #[arg(long, help_heading = NETWORK, value_name = "PROXY",
+          env = "PANDO_TRUSTED_PROXY", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
     /// The header in which the trusted proxies report the address of a client. The server ignores the other header
-    #[arg(long, value_name = "HEADER", default_value = "x-forwarded-for", env = "PANDO_PROXY_HEADER",
-          value_parser = ["x-forwarded-for", "forwarded"])]
+    #[arg(long, help_heading = NETWORK, value_name = "HEADER", default_value = "x-forwarded-for",
+          env = "PANDO_PROXY_HEADER", value_parser = ["x-forwarded-for", "forwarded"])]
     proxy_header: String,
     /// Accept connections from other machines although there are no tokens: everyone who can connect can read and
     /// change everything
-    #[arg(long)]
+    #[arg(long, help_heading = NETWORK)]
     allow_anyone: bool,
     /// Speak Hrana, the protocol of libSQL's clients, at /v1/databases/NAME/hrana/ of each database
     #[cfg(feature = "sql")]
-    #[arg(long)]
+    #[arg(long, help_heading = REDIS)]
     hrana: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = BACKUPS)]
     schedule: ScheduleArgs,
     #[cfg(feature = "redis")]
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = REDIS)]
     redis: crate::redis::RedisArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = REPLICA)]
     follow: crate::follow::serving::FollowArgs,
     #[cfg(feature = "ship")]
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = SHIPPING)]
     ship: crate::ship::serving::ServeShipArgs,
     /// How much the server logs on standard error: `info` logs each request, `debug` also the steps of checkpoints.
     /// No request waits for the log: if its reader is too slow, lines are dropped and counted in /metrics
-    #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
+    #[arg(long, help_heading = LOGS, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
           value_parser = ["off", "error", "warn", "info", "debug"])]
     log: String,
 }

@@ -7,7 +7,7 @@ use pando::{Snapshot, Table};
 use rows::DynamicTable;
 use serde_json::{Value, json};
 
-/// Tables: those with columns, typed or made by SQL, and plain ones, whose keys and values are bytes. Views, and tables
+/// Tables: those with columns, typed or made by SQL, and those of keys and values, which are bytes. Views, and tables
 /// that cannot be read as typed ones, are left out.
 pub fn list(held: &Held, _: &Arguments) -> Outcome<Value> {
     let snapshot = held.db.snapshot()?;
@@ -19,7 +19,7 @@ pub fn list(held: &Held, _: &Arguments) -> Outcome<Value> {
     Ok(json!({ "typed_tables": typed, "plain_tables": plain, "writes_allowed": held.may_write() }))
 }
 
-/// Describes one table: the columns, key and indexes of a typed one; the layout of a plain one.
+/// Describes one table: the columns, key and indexes of a typed one; the layout of one of keys and values.
 pub fn one(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let name = arguments.text("table")?;
     let snapshot = held.db.snapshot()?;
@@ -29,7 +29,7 @@ pub fn one(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     describe_plain(&snapshot, &plain_table(&snapshot, name)?)
 }
 
-/// Returns the plain table of that name.
+/// Returns the table of keys and values of that name.
 ///
 /// # Errors
 /// If there is none, or if it belongs to a typed table.

@@ -115,7 +115,7 @@ pub fn delete(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(json!({ "deleted": deleted }))
 }
 
-/// Runs the tool `create_table`: creates a plain table.
+/// Runs the tool `create_table`: creates a table of keys and values.
 pub fn create_table(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     let name = arguments.text("table")?;
     rows::refuse_reserved(name)?;
@@ -127,7 +127,7 @@ pub fn create_table(held: &Held, arguments: &Arguments) -> Outcome<Value> {
     Ok(json!({ "created": name }))
 }
 
-/// Explains a look-up of a key in a plain table, step by step.
+/// Explains a look-up of a key in a table of keys and values, step by step.
 pub fn explain(held: &Held, name: &str, key: &[u8]) -> Outcome<Value> {
     let snapshot = held.db.snapshot()?;
     let table = plain_table(&snapshot, name)?;

@@ -52,24 +52,24 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "describe_table",
-        description: "Describes a table: columns, primary key and indexes of a typed one; layout, time to \
-                      live and approximate number of records of a plain one.",
+        description: "Describes a table: columns, primary key and indexes of a table with columns; layout, \
+                      time to live and approximate number of records of a table of keys and values.",
         writes: false,
         arguments: &[TABLE],
         run: describe::one,
     },
     Entry {
         name: "get",
-        description: "Returns the value of a key in a plain table. Bytes that are not UTF-8 are shown as \
-                      hexadecimal digits, in value_hex.",
+        description: "Returns the value of a key in a table of keys and values. Bytes that are not UTF-8 are \
+                      shown as hexadecimal digits, in value_hex.",
         writes: false,
         arguments: &[TABLE, KEY, KEY_HEX, VALUE_LIMIT],
         run: records::get,
     },
     Entry {
         name: "scan",
-        description: "Returns records of a plain table in key order. If there are more, `next` has the \
-                      arguments with which the next call goes on.",
+        description: "Returns records of a table of keys and values in key order. If there are more, `next` \
+                      has the arguments with which the next call goes on.",
         writes: false,
         arguments: &[
             TABLE,
@@ -102,13 +102,14 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "explain",
-        description: "Explains how a statement would be run (give `sql`), or how a key of a plain table is \
-                      looked up (give `table` and `key`): which memtables, filters and pages are read.",
+        description: "Explains how a statement would be run (give `sql`), or how a key of a table of \
+                      keys and values is looked up (give `table` and `key`): which memtables, filters and \
+                      pages are read.",
         writes: false,
         arguments: &[
             Argument("sql", "string", false, "One statement; it is not run"),
             PARAMS,
-            Argument("table", "string", false, "The name of a plain table"),
+            Argument("table", "string", false, "The name of a table of keys and values"),
             KEY,
             KEY_HEX,
         ],
@@ -116,7 +117,8 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "put",
-        description: "Sets a key of a plain table to a value. The write is durable when the call returns.",
+        description: "Sets a key of a table of keys and values to a value. The write is durable when the \
+                      call returns.",
         writes: true,
         arguments: &[
             TABLE,
@@ -129,14 +131,15 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "delete",
-        description: "Deletes a key of a plain table.",
+        description: "Deletes a key of a table of keys and values.",
         writes: true,
         arguments: &[TABLE, KEY, KEY_HEX],
         run: records::delete,
     },
     Entry {
         name: "create_table",
-        description: "Creates a plain table. Create tables with columns with execute and CREATE TABLE.",
+        description: "Creates a table of keys and values. Create tables with columns with execute and \
+                      CREATE TABLE.",
         writes: true,
         arguments: &[
             TABLE,

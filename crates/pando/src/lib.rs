@@ -1,4 +1,4 @@
-//! Pando: an embedded transactional storage engine.
+//! Pando: an embedded, transactional storage engine. A database is one directory with ordered tables.
 //!
 //! ```
 //! # fn main() -> pando::Result<()> {
@@ -20,24 +20,35 @@
 //! # }
 //! ```
 //!
-//! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
+//! The [`Durability`] of a commit states which failures it survives; the [`Isolation`] of a transaction states which
+//! effects of others it is protected from. The defaults are the strongest of both: serializable, and on the disk when
+//! the call returns.
+//!
+//! The guides: [choosing] settings, [transactions], [durability], [all options], [changes to follow], [backups],
+//! [asynchronous programs][async]. Typed rows are in the package `pando-db-rows`, SQL in `pando-db-sql`.
+//!
+//! What to read first: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
 //! [`ReadTables`] and [`WriteTables`] (traits for functions that take these), [`ValueRef`] (a value without a copy),
 //! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
 //! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Database::changes`] (every commit as
 //! it comes), [`Error`] and [`ErrorKind`].
 //!
-//! In the code, each module uses those before it; only `database` and `transaction` use each other:
-//!
-//! 1. `available` (memory of the machine), [`options`], `builder`: the options with which a database is opened.
-//! 2. `pacer` (delays writers) and `workers` (the two threads, and their throttle).
-//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: the methods
-//!    that these share. [`remote`] and [`any`]: the same handles for stores that are not the engine, and for either.
-//! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`], [`changes`]: other operations on a database.
-//! 5. `aio`: the same for asynchronous programs, with the feature of that name.
-//!
-//! The [`Durability`] of a commit states which failures it survives; the [`Isolation`] of a transaction states which
-//! effects of others it is protected from. The defaults are the strongest of both: serializable, and on the disk when
-//! the call returns.
+//! [choosing]: https://github.com/pando-db/pando/blob/main/docs/choosing.md
+//! [transactions]: https://github.com/pando-db/pando/blob/main/docs/transactions.md
+//! [durability]: https://github.com/pando-db/pando/blob/main/docs/durability.md
+//! [all options]: https://github.com/pando-db/pando/blob/main/docs/options.md
+//! [changes to follow]: https://github.com/pando-db/pando/blob/main/docs/changes.md
+//! [backups]: https://github.com/pando-db/pando/blob/main/docs/backup.md
+//! [async]: https://github.com/pando-db/pando/blob/main/docs/async.md
+
+// In the code, each module uses those before it; only `database` and `transaction` use each other:
+//
+// 1. `available` (memory of the machine), `options`, `builder`: the options with which a database is opened.
+// 2. `pacer` (delays writers) and `workers` (the two threads, and their throttle).
+// 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: the methods
+//    that these share. `remote` and `any`: the same handles for stores that are not the engine, and for either.
+// 4. `backup`, `compact`, `explain`, `prometheus`, `salvage`, `changes`: other operations on a database.
+// 5. `aio`: the same for asynchronous programs, with the feature of that name.
 #![deny(missing_docs, unsafe_code)]
 
 mod available;
@@ -103,6 +114,11 @@ pub use txn::{Conflict, Durability, Isolation};
 #[cfg(all(doctest, feature = "aio"))]
 #[doc = include_str!("../../../docs/async.md")]
 struct Async;
+
+/// Compiles the example of `docs/transactions.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/transactions.md")]
+struct Transactions;
 
 /// Compiles the example of `README.md` with the documentation tests.
 #[cfg(doctest)]

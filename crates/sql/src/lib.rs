@@ -1,23 +1,42 @@
-//! Pando, floor 7: SQL. SQLite's own parser, planner and executor run statements over its own tables on Pando's trees
-//! and over Pando's typed tables, in the same transactions.
+//! SQL for Pando databases. SQLite parses, plans and executes the statements; Pando keeps the tables.
 //!
-//! ```text
-//!   sql ──► Connection ──► SQLite ──┬─► virtual tables ──► Session ──► rows ──► pando
-//!             ddl, dml      parse,  │    plan, table,       the connection's
-//!                           plan,   │    change             transaction
-//!                           run     └─► its own tables, by pando_sqlite ──────► pando
+//! ```
+//! use pando_sql::Sql;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let db = pando::Database::builder().in_memory()?; // or `Database::create("shop.pando")`
+//! let connection = Sql::new(db).connect()?;
+//! connection.execute("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT UNIQUE)", &[])?;
+//! connection.execute("INSERT INTO fruit(name) VALUES ('apple'), ('lemon')", &[])?;
+//! let rows = connection.query("SELECT id, name FROM fruit ORDER BY name", &[])?;
+//! println!("{rows:?}");
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! [`Sql`] is a database with SQL, and a [`Connection`] runs statements; many connections can write at the same time.
-//! `docs/sql.md` lists the differences from SQLite's own tables.
+//! Statements work on tables that SQL created and on typed tables, in the same transactions. They do not see tables of
+//! keys and values. The [guide] lists the differences from SQLite.
 //!
-//! Read the files in this order: `connection.rs`, `prepare.rs`, `statement.rs`, `answer.rs`; `machine` (the SQLite that
-//! runs statements); `session` and `marker.rs` (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`,
-//! `cursor.rs`, `transient.rs`, `change.rs`, `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one typed table);
-//! `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the set of typed tables); `asking.rs`, `introspect.rs`
-//! (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`;
-//! `sqlite_file.rs`, `sqlite_export.rs` (files of SQLite); `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the
-//! only module with `unsafe`.
+//! [guide]: https://github.com/pando-db/pando/blob/main/docs/sql.md
+
+// Floor 7. SQLite's own parser, planner and executor run statements over its own tables on Pando's trees and over
+// Pando's typed tables:
+//
+// ```text
+//   sql ──► Connection ──► SQLite ──┬─► virtual tables ──► Session ──► rows ──► pando
+//             ddl, dml      parse,  │    plan, table,       the connection's
+//                           plan,   │    change             transaction
+//                           run     └─► its own tables, by pando_sqlite ──────► pando
+// ```
+//
+// Read the files in this order: `connection.rs`, `prepare.rs`, `statement.rs`, `answer.rs`; `machine` (the SQLite that
+// runs statements); `session` and `marker.rs` (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`,
+// `cursor.rs`, `transient.rs`, `change.rs`, `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one typed table);
+// `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the set of typed tables); `asking.rs`, `introspect.rs`
+// (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`;
+// `sqlite_file.rs`, `sqlite_export.rs` (files of SQLite); `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the
+// only module with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;

@@ -104,7 +104,7 @@ const BUFFERED: &[Durability] = &[Durability::Buffered];
 pub const ALL: &[Workload] = &[
     Workload {
         name: "bulk",
-        about: "1M random 8-byte keys and values, one transaction, inserts answer duplicates; gets; a scan",
+        about: "1M random 8-byte keys and values, one transaction, inserts reject duplicates; gets; a scan",
         durabilities: SYNC,
         cache_bytes: None,
         beside_bytes: None,

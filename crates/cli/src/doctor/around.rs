@@ -255,8 +255,9 @@ fn replica(figures: &Figures) -> Vec<Finding> {
             text::count(figures.metric("pando_replica_lag_commits") as u64)
         );
         let advice = "Wait until the copy is complete, and do not promote this replica before: the commits \
-                      that it lacks would be lost. If this happens again, let the source keep more of its \
-                      log: --ship-keep-for for a bucket, max_changes_bytes for a server.";
+                      that it lacks would be lost. If this happens again, follow a bucket that keeps more of \
+                      the log (--ship-keep-for), or keep the replica from being away for long: a server keeps \
+                      1 GiB of its log.";
         return vec![Finding::warning("replica-copies", what, advice)];
     }
     if up > 0.0 && late < LATE_S {

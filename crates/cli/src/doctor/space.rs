@@ -145,8 +145,9 @@ fn log_held(figures: &Figures) -> Vec<Finding> {
         text::size(file_bytes),
         text::size(needed_bytes)
     );
-    let advice = "Let the consumer catch up, or drop it if nothing reads it any longer. `max_changes_bytes` \
-                  bounds what is kept: past it, late readers have to begin again.";
+    let advice = "Let the consumer catch up, or drop it if nothing reads it any longer. The option \
+                  `max_changes_bytes` (1 GiB; only a program can set it) bounds what is kept: beyond it, late \
+                  readers have to begin again.";
     vec![Finding::warning("log-held", what, advice)]
 }
 
@@ -159,8 +160,9 @@ fn consumers(figures: &Figures) -> Vec<Finding> {
         let name = &consumer.name;
         if consumer.is_lost {
             let what = format!("The consumer {name:?} fell behind too far and has lost its place.");
-            let advice = "Copy the data to it again, drop the consumer and create it anew. Raise \
-                          `max_changes_bytes` if it may be offline for that long.";
+            let advice = "Copy the data to it again, drop the consumer and create it anew. If it may be \
+                          offline for that long again, let a program open the database with a larger \
+                          `max_changes_bytes`; `pando serve` keeps 1 GiB.";
             return Some(Finding::critical("consumer-lost", what, advice));
         }
         if consumer.lag_commits < LATE_COMMITS {
@@ -168,7 +170,7 @@ fn consumers(figures: &Figures) -> Vec<Finding> {
         }
         let what = format!("The consumer {name:?} is {} commits behind.", text::count(consumer.lag_commits));
         let advice = "Check that it runs and acknowledges. It loses its place when the log that is kept for \
-                      it exceeds `max_changes_bytes`.";
+                      it exceeds `max_changes_bytes` (1 GiB unless a program sets it).";
         Some(Finding::warning("consumer-late", what, advice))
     };
     figures.consumers.iter().filter_map(found).collect()

@@ -36,8 +36,8 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pando import shop fruit fruit.csv
-  gunzip < fruit.ndjson.gz | pando import shop fruit - --format ndjson
+  pando import shop colors colors.csv
+  gunzip < colors.ndjson.gz | pando import shop colors - --format ndjson
   pando import shop people people.csv --typed --schema 'id int key, name text, age int null'
   pando import shop people people.parquet --typed    (with the feature `arrow`)")]
 pub struct ImportArgs {

@@ -26,7 +26,7 @@ pub fn connect(source: &Path) -> Outcome<Bucket> {
 /// Returns a function that marks the failures whose message names an object in the bucket at `url`, for their advice.
 pub fn named(url: &str) -> impl Fn(Failure) -> Failure + use<> {
     let (url, is_given) = (url.trim_end_matches('/'), !url.is_empty());
-    let named = ["/", ":"].map(|after| format!("{url}{after}"));
+    let named = ["/", ":", " holds no"].map(|after| format!("{url}{after}"));
     let is_named = move |error: &Error| {
         let text = error.to_string();
         is_given && named.iter().any(|named| text.contains(named))

@@ -28,7 +28,11 @@ Without STATEMENTS, the command reads them from standard input: at a terminal wi
 commands), otherwise until the end of the input or the first statement that fails. A statement outside of BEGIN and
 COMMIT is a transaction by itself. docs/sql.md describes the differences from SQLite.
 
+SQL does not see the tables of keys and values that `pando put` writes: a table of SQL with the same name is another
+table. `SELECT name FROM sqlite_schema` lists the tables of SQL.
+
 Examples:
+  pando sql shop 'CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT UNIQUE)'
   pando sql shop 'SELECT * FROM fruit LIMIT 10' --json
   pando sql shop < schema.sql
   pando sql shop --from-sqlite old.db";

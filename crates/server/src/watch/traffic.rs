@@ -177,4 +177,14 @@ mod tests {
         assert_eq!(traffic.of_second_version(), 4);
         assert_eq!(traffic.refusals(), REASONS.map(|reason| (reason, 4)));
     }
+
+    #[test]
+    fn the_docs_list_every_reason() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, section) = page.split_once("\n## Refused requests\n").expect("the page has the section");
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let is_absent = |reason: &&str| !section.contains(&format!("`{reason}`"));
+        assert_eq!(REASONS.into_iter().find(is_absent), None, "docs/http.md lists the problems");
+    }
 }
