@@ -6,6 +6,7 @@
 //!    each of which then tries for itself: a failure is not cached.
 //! 4. Under the lock: unlink any other page at that unit, link, queue, wake the waiters.
 
+use crate::exhausted::exhausted;
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::growth::Growth;
 use crate::huge::{HugePages, MemoryPages};
@@ -14,7 +15,7 @@ use crate::policy::{self, Fate, Policy};
 use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
-use base::{Error, ErrorKind, PagePtr, Result, background};
+use base::{PagePtr, Result, background};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ const REFUSALS_A_WISH: u64 = 32;
 const YIELDS: usize = 128;
 const SLEEPS: usize = 5_000;
 const SLEEP: Duration = Duration::from_micros(200);
+/// Whether a fault also waits if all memory has other uses, and other calls have the overdraft.
+const WAITS_FOR_OVERDRAFT: bool = cfg!(not(any(loom, shuttle)));
 /// The number of units that are looked up at once when many were freed. Other threads wait for the lock for a few
 /// microseconds.
 const FORGOTTEN_AT_ONCE: usize = 256;
@@ -238,15 +241,14 @@ impl Misses {
             {
                 return Ok(vacant);
             }
-            if !waiting {
+            let others_have_it = WAITS_FOR_OVERDRAFT && self.ledger.overdrawn_bytes() > 0;
+            if !waiting && !others_have_it {
                 break;
             }
             pause(attempt);
         }
         let counts = self.counts();
-        let message =
-            format!("page pool: all {} frames pinned, {} of them linked", counts.frames, counts.pages);
-        Err(Error::new(ErrorKind::Full, message))
+        Err(exhausted(counts.frames, counts.pages))
     }
 
     /// Returns a frame, if one is available without waiting.

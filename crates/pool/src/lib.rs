@@ -10,10 +10,11 @@
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (pins, and when
 //! a frame may be written again), `hints` (where a child was last found), `chunk` (the memory of frames), `policy`
 //! (which page is evicted), `ledger` (what may be allocated), `growth` (how far the pool grows), `huge` (huge or small
-//! memory pages), [`stored`] (reading a page from the file).
+//! memory pages), [`stored`] (reading a page from the file), `exhausted` (the error without a free frame).
 #![deny(missing_docs)]
 
 mod chunk;
+mod exhausted;
 mod huge;
 mod fault;
 mod frames;
@@ -25,6 +26,7 @@ pub mod pool;
 pub mod stored;
 mod table;
 
+pub use exhausted::is_exhausted;
 pub use frames::Pin;
 pub use hints::{Hint, Hints};
 pub use ledger::Loan;

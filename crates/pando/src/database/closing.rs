@@ -57,7 +57,7 @@ impl Database {
     /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
     /// `Closed`. Open snapshots can still be read, until the directory is opened for writing again: the new writer may
     /// reuse pages that they need, and their reads fail with `Closed`, too. Statements of SQL that run in other threads
-    /// are stopped. Closing twice has no effect.
+    /// are stopped. A second call has the same result.
     ///
     /// # Errors
     /// `Invalid` in a function that [`Database::check_all`] calls: nothing is closed then. Those of writing.

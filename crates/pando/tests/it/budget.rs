@@ -2,7 +2,7 @@
 //! fit is refused by name, and nothing is left on the books when all is closed.
 
 use base::env::Random;
-use pando::{Budget, Database, Durability, ErrorKind, MemoryCategory, Result, Table};
+use pando::{Budget, Database, Durability, ErrorKind, Layout, MemoryCategory, Result, Table, TableOptions};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -277,6 +277,36 @@ fn a_database_is_opened_with_a_part_of_its_memory_after_a_crash() -> Result<()> 
         fill(&db, 20_000)?;
         assert!(log_bytes()? <= LITTLE / 16, "{}", log_bytes()?);
         db.close()?;
+    }
+    Ok(())
+}
+
+/// Transactions that each take almost as much memory as one may, in all more than there is: they are spilled.
+#[test]
+fn transactions_side_by_side_never_lack_memory() -> Result<()> {
+    const THREADS: u64 = 8;
+    for (layout, memory_bytes) in [(Layout::BTree, 8 * MIB), (Layout::Lsm, 4 * MIB)] {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Database::builder().page_bytes(4096).durability(Durability::Buffered);
+        let db = builder.memory_bytes(memory_bytes).create(dir.path().join("db"))?;
+        let table = db.create_table("t", &TableOptions::with_layout(layout))?;
+        let records = (memory_bytes / 16 / 600) as u64;
+        std::thread::scope(|scope| {
+            let (db, table) = (&db, &table);
+            let put_all = move |tx: &mut pando::Transaction, thread: u64, round: u64| {
+                (0..records).try_for_each(|at| {
+                    let key = [(at * 7919 % 65_521).to_be_bytes(), thread.to_be_bytes()].concat();
+                    tx.put(table, &key, &[round as u8; 500])
+                })
+            };
+            let write =
+                move |thread: u64| (0..10).try_for_each(|round| db.write(|tx| put_all(tx, thread, round)));
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || write(thread))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap())
+        })?;
+        assert_eq!(db.snapshot()?.range(&table, ..)?.count() as u64, THREADS * records);
+        let memory = db.stats()?.memory;
+        assert!(memory.peak_bytes <= memory.limit_bytes, "{memory:?}");
     }
     Ok(())
 }

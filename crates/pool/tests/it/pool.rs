@@ -149,11 +149,15 @@ fn when_all_is_pinned_there_is_an_overdraft_and_then_an_error() {
         for &ptr in &ptrs {
             match fixture.pool.pin(reader, ptr) {
                 Ok(pin) => pins.push(pin),
-                Err(error) => refused = Some(error),
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
             }
         }
         let stats = fixture.pool.stats();
-        assert_eq!(refused.unwrap().kind(), ErrorKind::Full);
+        let refused = refused.unwrap();
+        assert!(refused.kind() == ErrorKind::Full && pando_pool::is_exhausted(&refused), "{refused}");
         assert!(stats.bytes <= 8 << 20 && stats.overdraft_bytes == 8 * 65536, "{stats:?}");
         assert_eq!(pins.len(), stats.frames + 8);
         assert!(stats.frames >= 120, "{stats:?}");
@@ -164,6 +168,29 @@ fn when_all_is_pinned_there_is_an_overdraft_and_then_an_error() {
         assert_eq!(fixture.pool.stats().overdraft_bytes, 0);
         assert_eq!(fixture.read(reader, ptrs[199]).unwrap(), (200, 0));
     });
+}
+
+/// Threads that read one page at a time wait for one another's, although all memory has other uses.
+#[test]
+fn without_frames_of_its_own_calls_take_turns_with_the_overdraft() {
+    let fixture = Fixture::new(4096, 0);
+    let ptrs = fixture.write_all(64);
+    std::thread::scope(|scope| {
+        for thread in 0..24 {
+            let (fixture, ptrs) = (&fixture, &ptrs);
+            scope.spawn(move || {
+                fixture.with_reader(|reader| {
+                    for round in 0..20 {
+                        let at = (round * 7 + thread) % ptrs.len();
+                        let pin = fixture.pool.pin(reader, ptrs[at]).unwrap();
+                        std::thread::sleep(std::time::Duration::from_micros(100));
+                        assert_eq!(content(pin.page()), (at as u64 + 1, 0));
+                    }
+                });
+            });
+        }
+    });
+    assert!(fixture.pool.stats().frames <= 8, "{:?}", fixture.pool.stats());
 }
 
 #[test]

@@ -174,6 +174,7 @@ impl Checkpoint<'_> {
         let taken = phases::within(phase, || self.take_step());
         if let Err(error) = &taken
             && error.kind() == ErrorKind::Full
+            && !pool::is_exhausted(error)
             && self.step <= Step::SpaceMap
         {
             self.store.reservations.note_failure(self.fallback);

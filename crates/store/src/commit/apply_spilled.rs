@@ -25,12 +25,14 @@ use crate::state::store::Store;
 use crate::uncommitted::spill::{MERGED, Spills};
 use base::{CommitTs, Error, ErrorKind, Result};
 use log::Position;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 /// The most attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's
 /// own runs above, and an LSM table's deltas below.
 const MOST_WAITING: usize = MOST_LAYERS / 4;
+/// How often a commit makes a checkpoint, and finds that others have taken the room.
+const MOST_ATTEMPTS: u32 = 32;
 const _: () =
     assert!(MOST_WAITING + MOST_STACKED + MAX_SEALED + 5 * MERGED <= MOST_LAYERS, "a scan has room for all");
 
@@ -46,10 +48,9 @@ impl Store {
         self.sync_data()?;
         let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
         let (mut applied, dropped) = {
-            let mut committer = self.lock_with_memory_for(request, &mut None)?;
+            let mut committer = self.lock_with_room_for(request, prepared.attached.count())?;
             let committer = &mut *committer;
             self.check_open()?;
-            self.check_waiting(prepared.attached.count())?;
             self.validate(&committer.recent(self, request.reader), request, Some(&prepared.spills), since)?;
             let ts = next_stamp(committer, request)?;
             self.seal(committer);
@@ -63,6 +64,25 @@ impl Store {
         self.free_unpublished(&dropped);
         applied.sealed = true;
         Ok(applied)
+    }
+
+    /// Takes the commit lock with room for `runs`. Other transactions may have taken it since there was room last.
+    fn lock_with_room_for(
+        &self,
+        request: &mut Request<'_>,
+        runs: usize,
+    ) -> Result<MutexGuard<'_, Committer>> {
+        for _ in 0..MOST_ATTEMPTS {
+            let committer = self.lock_with_memory_for(request, &mut None)?;
+            if self.check_waiting(runs).is_ok() {
+                return Ok(committer);
+            }
+            drop(committer);
+            self.make_room_for(runs)?;
+        }
+        let committer = self.lock_with_memory_for(request, &mut None)?;
+        self.check_waiting(runs)?;
+        Ok(committer)
     }
 
     /// Makes a checkpoint if too many runs wait for one, here where the transaction holds no lock. So large

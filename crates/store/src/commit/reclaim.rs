@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_seat_keeps_the_log_from_its_segment_on() -> Result<()> {
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-        let options = Options { memory_bytes: 8 << 20, admits_readers: true, ..Options::default() };
+        let options = Options { memory_bytes: 64 << 20, admits_readers: true, ..Options::default() };
         let store = crate::open_or_create(Arc::clone(&dir), &options)?;
         let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
         let first = store.log.end().segment;
@@ -258,7 +258,7 @@ mod tests {
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
         let store = crate::open_or_create(
             Arc::clone(&dir),
-            &Options { memory_bytes: 8 << 20, ..Options::default() },
+            &Options { memory_bytes: 64 << 20, ..Options::default() },
         )?;
         let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
         let first = store.log.end().segment;

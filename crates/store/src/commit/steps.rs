@@ -72,6 +72,8 @@ pub(crate) struct Request<'a> {
     pub ttls_before: &'a [(TableId, Ttl)],
     /// The commit of another database that it repeats.
     pub repeats: Option<Repeated>,
+    /// Whether it has failed because no memory could be had for its writes, and would not need it if they were spilled.
+    pub should_spill: bool,
 }
 
 /// A commit of another database.
@@ -96,6 +98,8 @@ pub struct Applied {
 
 /// The number of appended bytes after which the log's next segment is checked.
 const SEGMENT_CARE_BYTES: u64 = 64 << 10;
+/// The size of a record from which on a commit that gets no memory waits only shortly before its writes are spilled.
+const WORTH_SPILLING_BYTES: usize = 256 << 10;
 
 impl Applied {
     /// Returns whether this is a good moment to call [`Store::prepare_log`] in the background.
@@ -235,7 +239,7 @@ impl Store {
     #[inline]
     pub(crate) fn lock_with_memory_for(
         &self,
-        request: &Request<'_>,
+        request: &mut Request<'_>,
         staged: &mut Option<Staged>,
     ) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
@@ -250,13 +254,14 @@ impl Store {
         if is_staged || committer.writer.reserve(bytes, operations) {
             return Ok(committer);
         }
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(bytes >= WORTH_SPILLING_BYTES);
         loop {
             let missing = committer.writer.missing(bytes, operations);
             drop(committer);
             staged.take();
             let charge = self.memory.account.charge_making_room(MemoryCategory::Memtables, missing);
             if charge.is_none() && !self.wait_for_memory(&mut patience) {
+                request.should_spill = !request.writes.is_blank();
                 return Err(self.no_memory("the transaction's commit", missing));
             }
             committer = lock(&self.committer);

@@ -6,9 +6,10 @@
 //!    ([`base::budget::Account::charge_making_room`]).
 //! 2. The memtables of all databases that share the budget are sealed early, and their [`Attendant`]s are asked to
 //!    merge them now ([`base::budget::Budget::relieve`]).
-//! 3. The thread that needs the memory waits for that, in short slices, if an attendant allows it.
-//! 4. If nothing is left that could be freed, the transaction gets [`base::ErrorKind::Full`], which names the option to
-//!    raise.
+//! 3. The thread that needs the memory waits for that, in short slices, if an attendant allows it: shortly, if its
+//!    transaction has writes that can be spilled.
+//! 4. If nothing is left that could be freed, the transaction spills its writes. If it has none, it gets
+//!    [`base::ErrorKind::Full`], which names the option to raise.
 //!
 //! A checkpoint never waits for memory: the least that it needs is in the account's reserve, from the opening on.
 
@@ -137,14 +138,25 @@ impl fmt::Debug for Memory {
 }
 
 /// One wait for memory, in short slices.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Patience {
     moments: u32,
+    most_moments: u32,
     /// The number of slices in which there was nothing to merge.
     fruitless: u32,
+}
+
+impl Patience {
+    /// Begins a wait. It is short if there is another way than waiting.
+    pub fn new(is_short: bool) -> Patience {
+        let most_moments = if is_short { SHORT_MOMENTS } else { MOST_MOMENTS };
+        Patience { moments: 0, most_moments, fruitless: 0 }
+    }
 }
 
 /// The number of slices without anything to merge after which a wait ends: merged memory is freed a moment later.
 const FRUITLESS_MOMENTS: u32 = 8;
 /// The greatest number of slices of a wait (some ten seconds), even if others keep taking what becomes free.
 const MOST_MOMENTS: u32 = 10_000;
+/// The same where spilling is possible (some 50 ms): all that wait may have the memory that the others need.
+const SHORT_MOMENTS: u32 = 50;

@@ -189,7 +189,7 @@ fn a_directory_that_is_elsewhere_latches_at_the_latest_at_the_next_segment_check
         assert!(store.latched().is_some(), "seed {seed}");
         let after = put(&store, "after").unwrap_err().kind();
         assert!(matches!(after, ErrorKind::Latched | ErrorKind::Closed), "seed {seed}: {after:?}");
-        assert_eq!(store.close().is_err(), how != 2, "seed {seed}: closing says so, once");
+        assert!(store.close().is_err(), "seed {seed}: closing says so, each time");
         disk.clear_faults();
         let lost = missing(&disk, &acknowledged);
         assert!(lost.is_empty(), "seed {seed}: {lost:?} were acknowledged before");

@@ -1,11 +1,15 @@
 //! How a store makes room for memory: the steps of the module.
 
-use super::{Attendant, FRUITLESS_MOMENTS, MOST_MOMENTS, MemoryStats, Patience};
+use super::{Attendant, FRUITLESS_MOMENTS, MemoryStats, Patience};
 use crate::state::store::Store;
 use base::budget::{Account, Charge, Given, Member, MemoryCategory, Need};
 use base::sync::lock;
 use base::{Error, ErrorKind};
 use std::sync::Arc;
+
+/// The part of the budget that the writes of all transactions may take in memory. The rest is for memtables, for the
+/// checkpoint that merges them, and for the pages that all of these and spilling itself need.
+const WRITE_SETS_PART: usize = 4;
 
 impl Member for Store {
     fn give_idle(&self, bytes: usize) -> usize {
@@ -41,7 +45,7 @@ impl Store {
         if !self.memory.account.budget().relieve() {
             patience.fruitless += 1;
         }
-        let is_over = patience.fruitless > FRUITLESS_MOMENTS || patience.moments > MOST_MOMENTS;
+        let is_over = patience.fruitless > FRUITLESS_MOMENTS || patience.moments > patience.most_moments;
         !is_over && self.latch.check().is_ok() && !self.is_closed() && attendant.wait_a_moment()
     }
 
@@ -65,9 +69,15 @@ impl Store {
         attendant.wait_a_moment()
     }
 
-    /// Makes `charge` at least `bytes`, after evictions and waits if necessary. Returns false if that failed.
-    pub(crate) fn raise_charge(&self, charge: &mut Charge, bytes: usize) -> bool {
-        let mut patience = Patience::default();
+    /// Makes the `charge` of a transaction at least `bytes`, after evictions and waits if necessary. Returns false if
+    /// that failed, and, if its writes can be spilled, if those of all transactions would take too much.
+    pub(crate) fn raise_charge(&self, charge: &mut Charge, bytes: usize, can_spill: bool) -> bool {
+        let budget = self.memory.account.budget();
+        let others_bytes = budget.held().bytes(MemoryCategory::WriteSets).saturating_sub(charge.bytes());
+        if can_spill && others_bytes + bytes > budget.limit_bytes() / WRITE_SETS_PART {
+            return false;
+        }
+        let mut patience = Patience::new(can_spill);
         loop {
             // An eighth more is charged if possible, so that a growing charge is raised seldom.
             if charge.resize(bytes + bytes / 8) || charge.resize(bytes) {

@@ -102,7 +102,9 @@ impl Transaction {
         // The data in memory would otherwise have to stay there as long as the savepoint.
         let frozen_bytes = self.spills.as_ref().map_or(0, |spills| spills.frozen_bytes());
         let most_bytes = self.store().memory.shares.write_set_bytes / 4;
-        if self.writes().bytes() + frozen_bytes > most_bytes && !self.writes().is_blank() {
+        // Where savepoints are many, each would be a run of its own.
+        let is_worth_it = self.writes().bytes() > most_bytes / 16;
+        if self.writes().bytes() + frozen_bytes > most_bytes && is_worth_it {
             // If that is impossible now, it stays in memory, and the next write that finds no room returns the error.
             let _ = self.spill();
         }
@@ -161,10 +163,32 @@ impl Transaction {
     /// [`base::ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
     pub fn apply(mut self) -> Result<Applied> {
         self.snapshot.check_held()?;
-        // The commit record is about as long as the writes.
-        if self.spills.is_none() {
-            self.pay_for(self.bytes())?;
+        // A part of the writes is in the data file already. The rest would need memory in the memtable.
+        if self.spills.is_some() && self.writes().bytes() > self.store().memory.shares.write_set_bytes / 4 {
+            self.spill()?;
         }
+        // The commit record is about as long as the writes.
+        if self.spills.is_none()
+            && let Err(error) = self.pay_for(self.bytes())
+        {
+            self.spill_after(error)?;
+        }
+        let mut should_spill = false;
+        match self.try_apply(&mut should_spill) {
+            Err(error) if should_spill => {
+                self.scratch.as_mut().expect("taken by drop alone").record = Vec::new();
+                self.spill_after(error)?;
+                self.try_apply(&mut should_spill)
+            }
+            applied => applied,
+        }
+    }
+
+    /// Runs steps 1 to 6. After an error, says in `should_spill` whether the commit can succeed if the writes are
+    /// spilled, as they have needed memory that was not there.
+    fn try_apply(&mut self, should_spill: &mut bool) -> Result<Applied> {
+        // Those that were rolled back say what was read, and are gone after an attempt.
+        let has_spilled = self.spills.is_some();
         // The history for validation stays readable as long as the view does.
         let _call = self.snapshot.call()?.suspend();
         let Scratch { writes, reads, tables, made, record, dated: _, gap: _ } =
@@ -182,8 +206,11 @@ impl Transaction {
             spilled: (0, 0),
             ttls_before: &self.ttls_before,
             repeats: self.repeats,
+            should_spill: false,
         };
-        let applied = self.snapshot.store().apply(&mut request)?;
+        let applied = self.snapshot.store().apply(&mut request);
+        *should_spill = request.should_spill && !has_spilled;
+        let applied = applied?;
         if !made.get_mut().is_empty() {
             // The handles are valid for everyone now.
             made.get_mut().clear();

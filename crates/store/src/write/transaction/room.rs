@@ -2,10 +2,11 @@
 
 use super::Transaction;
 use crate::read::handle::Admitted;
+use crate::state::memory::FREE_TRANSACTION_BYTES;
 use crate::uncommitted::spill::{Spilled, Spills};
 use crate::uncommitted::write_set::{Footprint, WRITE_COST};
 use base::budget::{Charge, MemoryCategory};
-use base::{ErrorKind, Result, TableId};
+use base::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
 /// The number of bytes above which writes are spilled however large the memory is: the rest must fit one block of the
@@ -33,13 +34,28 @@ impl Transaction {
             return Ok(());
         }
         match self.pay_for(WRITE_COST + bytes) {
-            // The budget has none left, but the write set can be spilled.
-            Err(error) if error.kind() == ErrorKind::Full && !self.writes().is_blank() => {
-                self.spill()?;
+            Err(error) => {
+                self.spill_after(error)?;
                 self.pay_for(WRITE_COST + bytes)
             }
             paid => paid,
         }
+    }
+
+    /// Spills after `error`, which says that there is no memory for the writes.
+    ///
+    /// # Errors
+    /// `error`, if it is another one or there is nothing to spill; those of [`Transaction::spill`].
+    #[cold]
+    pub(super) fn spill_after(&mut self, error: Error) -> Result<()> {
+        if error.kind() != ErrorKind::Full || self.writes().is_blank() {
+            return Err(error);
+        }
+        self.spill()?;
+        // Others lack memory as well.
+        self.charge = None;
+        self.paid_bytes = FREE_TRANSACTION_BYTES;
+        Ok(())
     }
 
     /// Writes the data in memory to the data file, as runs of this transaction, and forgets what was rolled back.
@@ -77,7 +93,8 @@ impl Transaction {
         let charge = self.charge.take();
         let mut charge =
             charge.unwrap_or_else(|| Charge::none(self.store().account(), MemoryCategory::WriteSets));
-        let is_paid = self.store().raise_charge(&mut charge, bytes);
+        let can_spill = !self.writes().is_blank();
+        let is_paid = self.store().raise_charge(&mut charge, bytes, can_spill);
         self.paid_bytes = self.paid_bytes.max(charge.bytes());
         self.charge = Some(charge);
         if is_paid { Ok(()) } else { Err(self.store().no_memory("the transaction", bytes)) }
