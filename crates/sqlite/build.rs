@@ -114,6 +114,7 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 ///   beside, which SQLite calls `wal`, and programs ask for.
 /// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
+/// * Where a statement that writes is about to return a row: its commit must be certain before.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
     (
@@ -189,6 +190,12 @@ const CALLS: &[(&str, &str, &str)] = &[
         "while( nVmStep>=nProgressLimit && db->xProgress!=0 ){\n    nProgressLimit +=",
         "while( nVmStep>=nProgressLimit &&",
         "while( rc!=SQLITE_DONE && nVmStep>=nProgressLimit &&",
+    ),
+    (
+        "+1 );\n\n  p->cacheCtr = (p->cacheCtr + 2)|1;\n  p->pResultRow =",
+        "p->cacheCtr = (p->cacheCtr + 2)|1;",
+        "if( !p->readOnly && (rc = pandoSecure(p))!=SQLITE_OK ) goto abort_due_to_error;\n  \
+         p->cacheCtr = (p->cacheCtr + 2)|1;",
     ),
     (
         "\nSQLITE_API const char *sqlite3_sourceid(void){",

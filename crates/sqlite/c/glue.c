@@ -95,6 +95,7 @@ extern int pando_bt_attempt(void*, int nAttempt);
 extern int pando_bt_is_repeated(void*);
 extern int pando_bt_is_closed(void*);
 extern int pando_bt_reads_conflict(void*);
+extern int pando_bt_secure(void*, int isFinal);
 extern void pando_bt_lengthen(void*);
 extern void pando_bt_pause(int nAttempt);
 extern u32 pando_bt_conflict_root(void*);
@@ -579,6 +580,27 @@ static void pandoNameConflict(Btree *p, void *pState){
     }
   }
   pando_bt_name_conflict(pState, iRoot==SCHEMA_ROOT ? LEGACY_SCHEMA_TABLE : "(dropped)", "");
+}
+/*
+** Is called where a statement that is not read-only is about to return a row. Outside of BEGIN, all of its writes are done
+** then, and the program takes the row for what is committed. So the commit must be certain: others are excluded from now
+** on, and what was committed since the statement began must be no conflict. If it is one, the statement fails without a
+** row, so that sqlite3_step repeats it. A statement within another one that writes ends with that one.
+*/
+static int pandoSecure(Vdbe *v){
+  sqlite3 *db = v->db;
+  int i, rc = SQLITE_OK;
+  if( !db->autoCommit || db->nVdbeWrite>1 ) return SQLITE_OK;
+  for(i=0; i<db->nDb && rc==SQLITE_OK; i++){
+    void *pState = db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+    if( pState==0 ) continue;
+    do{
+      /* Virtual tables may write at the commit, as FTS does. */
+      rc = pando_bt_secure(pState, db->nVTrans==0);
+    }while( pandoWaits(db, &rc) );
+    if( rc==SQLITE_BUSY_SNAPSHOT ) pandoNameConflict(db->aDb[i].pBt, pState);
+  }
+  return rc;
 }
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   void *pState = pandoOf(p);

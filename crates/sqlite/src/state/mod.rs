@@ -80,12 +80,22 @@ pub(crate) struct Open {
     savepoints: Vec<Savepoint>,
     /// What it did to the counters of `AUTOINCREMENT`.
     counters: Option<Counters>,
+    /// Whether its commit can meet no conflict: see [`State::secure`].
+    is_secured: bool,
 }
 
 impl Open {
     fn new(transaction: AnyTransaction, ticket: Ticket) -> Open {
         let (beginning, savepoints) = (None, Vec::new());
-        Open { transaction, ticket, is_writing: false, beginning, savepoints, counters: None }
+        Open {
+            transaction,
+            ticket,
+            is_writing: false,
+            beginning,
+            savepoints,
+            counters: None,
+            is_secured: false,
+        }
     }
 
     /// Notes that the row with a key of a tree is written, or all its rows. `kind` says whether that is
@@ -139,6 +149,8 @@ pub(crate) struct State {
     pub(crate) checks_pages: bool,
     /// Whether what runs is an attempt of a transaction that is repeated after a conflict.
     pub is_repeated: bool,
+    /// Whether it is repeated with everything that it returns, so that its rows can be of an attempt that fails.
+    pub repeats_rows: bool,
     /// Whether each transaction begins with no tables, so that its commit replaces everything that SQL made.
     replaces: bool,
     /// Whether `BEGIN IMMEDIATE` excludes nobody.
@@ -214,6 +226,7 @@ impl State {
             insists: false,
             checks_pages: true,
             is_repeated: false,
+            repeats_rows: false,
             replaces: false,
             shares_immediate: false,
             metas: None,

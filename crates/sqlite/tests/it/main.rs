@@ -19,6 +19,7 @@ mod orders;
 mod prepared;
 mod refused;
 mod repeated;
+mod returning;
 mod same_as_sqlite;
 mod schemas;
 #[path = "../../../postgres/tests/it/server.rs"]
