@@ -279,7 +279,8 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   rc = stockBtreeOpen(pVfs, ":memory:", db, ppBtree, flags, vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
   if( rc==SQLITE_OK ){
     void *pState = isDirectory
-      ? pando_bt_open_directory(zFilename, (vfsFlags & SQLITE_OPEN_READONLY)!=0,
+      ? pando_bt_open_directory(zFilename,
+                                (vfsFlags & SQLITE_OPEN_READONLY)!=0 || sqlite3_uri_boolean(zFilename, "immutable", 0),
                                 (vfsFlags & SQLITE_OPEN_CREATE)!=0, &rc)
       : pando_bt_open(zToken, &rc);
     if( pState && (db->mDbFlags & DBFLAG_Vacuum)!=0 && !pando_bt_is_new(pState) ){

@@ -191,9 +191,10 @@ impl State {
     /// Opens the database in a directory.
     pub(crate) fn in_directory(path: &str, how: How) -> Outcome<State> {
         let (db, shared) = files::open(Path::new(path), how)?;
+        let is_read_only = how.is_read_only || shared.is_forbidden;
         // Programs ask for the name after they have changed their directory, too.
         let name = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        Self::with_name(db.into(), &name.to_string_lossy(), how.is_read_only, Some(shared))
+        Self::with_name(db.into(), &name.to_string_lossy(), is_read_only, Some(shared))
     }
 
     /// Opens the same database once more, for another connection. If it `replaces`, each of its transactions begins
