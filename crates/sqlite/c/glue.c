@@ -87,6 +87,8 @@ extern void *pando_bt_again(void*, int isReplacing, int *pRc);
 extern int pando_bt_is_new(void*);
 extern void *pando_bt_open_directory(const char *zPath, int isReadOnly, int mayCreate, int *pRc);
 extern const char *pando_bt_name(void*);
+extern int pando_bt_has_moved(void*);
+extern int pando_bt_page_bytes(void*);
 extern int pando_bt_compact(void*);
 extern void pando_bt_close(void*);
 extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced,
@@ -325,6 +327,24 @@ SQLITE_PRIVATE int sqlite3BtreeIsReadonly(Btree *p){
 SQLITE_PRIVATE int sqlite3BtreeSetVersion(Btree *p, int iVersion){
   return pandoOf(p) ? SQLITE_OK : stockBtreeSetVersion(p, iVersion);
 }
+/* Its pages have the size that they were created with. VACUUM INTO takes a refusal for a lack of memory. */
+SQLITE_PRIVATE int sqlite3BtreeSetPageSize(Btree *p, int nPagesize, int nReserve, int eFix){
+  return pandoOf(p) ? SQLITE_OK : stockBtreeSetPageSize(p, nPagesize, nReserve, eFix);
+}
+static int pandoPageSize(Btree *p){
+  void *pState = pandoOf(p);
+  int nByte = pState ? pando_bt_page_bytes(pState) : 0;
+  return nByte ? nByte : sqlite3BtreeGetPageSize(p);
+}
+/*
+** Sets the locking mode if it is one, and returns the one that is set. On Pando it has no effect: a process that writes a
+** database always has it for itself. The shadow's lock.iTable is 1 from its opening on, and is not used.
+*/
+static int pandoLockingMode(Btree *p, int eMode){
+  if( !pandoOf(p) ) return sqlite3PagerLockingMode(sqlite3BtreePager(p), eMode);
+  if( eMode!=PAGER_LOCKINGMODE_QUERY ) p->lock.iTable = 1 + (eMode==PAGER_LOCKINGMODE_EXCLUSIVE);
+  return p->lock.iTable>1 ? PAGER_LOCKINGMODE_EXCLUSIVE : PAGER_LOCKINGMODE_NORMAL;
+}
 /* As the stock function, once a database has pages. */
 SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
   return pandoOf(p) ? SQLITE_READONLY : stockBtreeSetAutoVacuum(p, eMode);
@@ -480,6 +500,33 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
     for(i=0; i<db->nDb; i++){
       if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) pando_bt_lengthen(pandoOf(db->aDb[i].pBt));
     }
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return rc;
+}
+
+/*
+** What programs ask a file. The shadow has none, and leaves the rest to the stock function. The log of Pando persists as
+** `journal_mode` is `wal`: whatever is set.
+*/
+SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
+  Btree *p;
+  void *pState;
+  int rc = SQLITE_OK;
+  if( op!=SQLITE_FCNTL_PERSIST_WAL && op!=SQLITE_FCNTL_VFSNAME && op!=SQLITE_FCNTL_HAS_MOVED ){
+    return pando_stock_sqlite3_file_control(db, zDbName, op, pArg);
+  }
+  sqlite3_mutex_enter(db->mutex);
+  p = sqlite3DbNameToBtree(db, zDbName);
+  pState = p ? pandoOf(p) : 0;
+  if( pState==0 ){
+    rc = pando_stock_sqlite3_file_control(db, zDbName, op, pArg);
+  }else if( op==SQLITE_FCNTL_PERSIST_WAL ){
+    *(int*)pArg = 1;
+  }else if( op==SQLITE_FCNTL_HAS_MOVED ){
+    *(int*)pArg = pando_bt_has_moved(pState);
+  }else{
+    *(char**)pArg = sqlite3_mprintf("%s", db->pVfs->zName);
   }
   sqlite3_mutex_leave(db->mutex);
   return rc;

@@ -10,6 +10,8 @@ pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const ABORT: c_int = 4;
+/// A statement reads on after what it reads was rolled back.
+pub(crate) const ABORT_ROLLBACK: c_int = ABORT | 2 << 8;
 pub(crate) const BUSY: c_int = 5;
 #[cfg(not(feature = "drop-in"))]
 pub(crate) const NOMEM: c_int = 7;

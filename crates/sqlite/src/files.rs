@@ -190,6 +190,11 @@ fn of_this_process(guard: &mut Option<(u32, Open)>) -> &mut Open {
 }
 
 impl Shared {
+    /// Returns whether a path names another directory, or none.
+    pub(crate) fn has_moved(&self, path: &Path) -> bool {
+        directory(path).as_ref() != Some(&self.key.0)
+    }
+
     /// Uses the database once more.
     pub(crate) fn again(&self) -> Shared {
         let mut guard = lock();

@@ -248,6 +248,17 @@ impl State {
         CStr::from_bytes_until_nul(&self.name[NAME_BEFORE..]).unwrap_or_default()
     }
 
+    /// Returns whether another directory, or none, has the name that SQLite opened.
+    pub(crate) fn has_moved(&self) -> bool {
+        let path = self.name().to_string_lossy();
+        self.shared.as_ref().is_some_and(|shared| shared.has_moved(Path::new(&*path)))
+    }
+
+    /// Returns the size of the pages in bytes, or `None` if that is not known.
+    pub(crate) fn page_bytes(&self) -> Option<u64> {
+        Some(self.db.native()?.stats().ok()?.page_bytes)
+    }
+
     /// Returns whether nothing of SQL was created in the database yet. It can only be read then.
     pub(crate) fn is_bare(&self) -> bool {
         self.meta.is_none()

@@ -16,6 +16,7 @@ mod long_records;
 mod in_place;
 mod modules;
 mod orders;
+mod pragmas;
 mod prepared;
 mod refused;
 mod repeated;
