@@ -77,6 +77,7 @@ const OURS: &[&str] = &[
     "RowCountEst",
     "Savepoint",
     "SetAutoVacuum",
+    "SetPageSize",
     "SetVersion",
     "TableMoveto",
     "TransferRow",
@@ -93,6 +94,7 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
     ("backup.c", "sqlite3_backup_finish", "int", "sqlite3_backup*"),
     ("backup.c", "sqlite3_backup_init", "sqlite3_backup*", "sqlite3*, const char*, sqlite3*, const char*"),
     ("vdbeapi.c", "sqlite3_step", "int", "sqlite3_stmt*"),
+    ("main.c", "sqlite3_file_control", "int", "sqlite3*, const char*, int, void*"),
     ("main.c", "sqlite3_errmsg", "const char*", "sqlite3*"),
     ("main.c", "sqlite3_errmsg16", "const void*", "sqlite3*"),
 ];
@@ -112,8 +114,10 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * `VACUUM`: SQLite copies a file.
 /// * `PRAGMA journal_mode`: SQLite asks the pager of the shadow, which is in memory. Pando has a log that readers read
 ///   beside, which SQLite calls `wal`, and programs ask for.
+/// * `PRAGMA page_size` and `PRAGMA locking_mode`: they ask and set the shadow's, too.
 /// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
+/// * Where a statement that writes is about to return a row: its commit must be certain before.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
     (
@@ -189,6 +193,28 @@ const CALLS: &[(&str, &str, &str)] = &[
         "while( nVmStep>=nProgressLimit && db->xProgress!=0 ){\n    nProgressLimit +=",
         "while( nVmStep>=nProgressLimit &&",
         "while( rc!=SQLITE_DONE && nVmStep>=nProgressLimit &&",
+    ),
+    (
+        "int size = ALWAYS(pBt) ? sqlite3BtreeGetPageSize(pBt) : 0;",
+        "sqlite3BtreeGetPageSize(pBt)",
+        "pandoPageSize(pBt)",
+    ),
+    (
+        "for(ii=2; ii<db->nDb; ii++){\n          pPager = sqlite3BtreePager(db->aDb[ii].pBt);\n          \
+         sqlite3PagerLockingMode(pPager, eMode);",
+        "pPager = sqlite3BtreePager(db->aDb[ii].pBt);\n          sqlite3PagerLockingMode(pPager, eMode);",
+        "pandoLockingMode(db->aDb[ii].pBt, eMode);",
+    ),
+    (
+        "pPager = sqlite3BtreePager(pDb->pBt);\n      eMode = sqlite3PagerLockingMode(pPager, eMode);",
+        "pPager = sqlite3BtreePager(pDb->pBt);\n      eMode = sqlite3PagerLockingMode(pPager, eMode);",
+        "eMode = pandoLockingMode(pDb->pBt, eMode);",
+    ),
+    (
+        "+1 );\n\n  p->cacheCtr = (p->cacheCtr + 2)|1;\n  p->pResultRow =",
+        "p->cacheCtr = (p->cacheCtr + 2)|1;",
+        "if( !p->readOnly && (rc = pandoSecure(p))!=SQLITE_OK ) goto abort_due_to_error;\n  \
+         p->cacheCtr = (p->cacheCtr + 2)|1;",
     ),
     (
         "\nSQLITE_API const char *sqlite3_sourceid(void){",

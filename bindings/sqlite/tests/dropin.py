@@ -7,13 +7,17 @@ The second form is a process of the first one: `write` commits until it is kille
 `read` tries to write beside a writer.
 """
 
+import errno
 import os
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
+import traceback
 from pathlib import Path
 
 import backups
@@ -197,8 +201,17 @@ def repeated_statements(path):
         assert other.execute("SELECT n FROM tally").fetchone() == (1,)
         other.execute("UPDATE tally SET n = 0")
 
-    # Its row was returned when its commit met the conflict.
-    conflicts(f"{add} RETURNING n")
+    # A row is returned once its commit is certain. From then on others are excluded, until the statement has ended.
+    left = 3
+    rows = first.execute(f"{add} RETURNING n")
+    try:
+        other.execute("UPDATE tally SET n = 0")
+        raise AssertionError("it is excluded")
+    except sqlite3.OperationalError as error:
+        assert error.sqlite_errorname == "SQLITE_BUSY", error.sqlite_errorname
+    assert rows.fetchall() == [(13,)]
+    assert other.execute("SELECT n FROM tally").fetchone() == (13,)
+    other.execute("UPDATE tally SET n = 0")
     # One of two databases may have been committed.
     first.execute("ATTACH ? AS second", (str(path.with_name("second.pando")),))
     conflicts(add)
@@ -315,6 +328,75 @@ def forked(path):
     connection.close()
 
 
+def read_only(path):
+    """What the user may only read is opened for reading, and so is what the program says will not change."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    path = directory / "read.pando"
+    connection = connect(path, isolation_level=None)
+    connection.execute("CREATE TABLE t(a)")
+    connection.close()
+
+    def fails(connection, code, sql):
+        try:
+            connection.execute(sql)
+            raise AssertionError(f"{sql} succeeds")
+        except sqlite3.OperationalError as error:
+            assert error.sqlite_errorname == code, error.sqlite_errorname
+
+    immutable = sqlite3.connect(f"file:{path}?immutable=1", uri=True, isolation_level=None)
+    fails(immutable, "SQLITE_READONLY", "INSERT INTO t VALUES (1)")
+    immutable.close()
+    directory.chmod(0o555)
+    path.chmod(0o555)
+    for file in path.iterdir():
+        file.chmod(0o444)
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                # The rights do not bind root.
+                os.setuid(65534)
+            connection = connect(path, isolation_level=None)
+            assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+            fails(connection, "SQLITE_READONLY", "INSERT INTO t VALUES (1)")
+            try:
+                connect(directory / "new.pando")
+                raise AssertionError("it is created")
+            except sqlite3.OperationalError as error:
+                assert error.sqlite_errorname == "SQLITE_CANTOPEN", error.sqlite_errorname
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    directory.chmod(0o755)
+    path.chmod(0o755)
+    shutil.rmtree(directory)
+
+
+def files_run_out(path):
+    """A database for which the process has no file left cannot be opened, as one of SQLite."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, before[1]))
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        assert error.errno == errno.EMFILE, error
+    for _ in range(2):
+        try:
+            connect(path)
+            raise AssertionError("it is opened")
+        except sqlite3.OperationalError as error:
+            assert error.sqlite_errorname == "SQLITE_CANTOPEN", error.sqlite_errorname
+        os.close(held.pop())
+    for file in held:
+        os.close(file)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    connect(path).close()
+
+
 def deleted(path):
     """Tests delete a database that they have left open, and make a new one of its name."""
     path = path.with_name("deleted.pando")
@@ -347,6 +429,7 @@ def main():
     if len(sys.argv) > 2:
         return {"write": writes, "read": reads_beside}[sys.argv[2]](path)
     steps = [schema_and_rows, reopened, several_connections, repeated_statements, handles.run, killed, forked, deleted]
+    steps += [read_only, files_run_out]
     for step in steps:
         step(path)
     stock_files(directory)

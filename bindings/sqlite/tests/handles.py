@@ -1,5 +1,6 @@
 """Handles of blobs, and checks that are stopped: what the part of SQLite's interface below the statements must do."""
 
+import ctypes
 import os
 import sqlite3
 from random import Random
@@ -13,6 +14,33 @@ def run(path):
     stopped_check(connection)
     connection.close()
     names(path.parent)
+    file_control(path.parent)
+
+
+def file_control(directory):
+    """What programs ask the file of a database: by the same words as of a file."""
+    library = ctypes.CDLL(None)
+    persist_wal, vfs_name, has_moved = 10, 12, 20
+    for name in ("control.pando", "control.db"):
+        path = directory / name
+        connection = ctypes.c_void_p()
+        assert library.sqlite3_open(os.fsencode(path), ctypes.byref(connection)) == 0
+        assert library.sqlite3_exec(connection, b"PRAGMA journal_mode = wal; CREATE TABLE t(a)", None, None, None) == 0
+
+        def ask(what, value):
+            code = library.sqlite3_file_control(connection, b"main", what, ctypes.byref(value))
+            assert code == 0, (name, what, code)
+            return value.value
+
+        ask(persist_wal, ctypes.c_int(1))
+        assert ask(persist_wal, ctypes.c_int(-1)) == 1
+        assert ask(vfs_name, ctypes.c_char_p()) == b"unix"
+        assert ask(has_moved, ctypes.c_int(7)) == 0
+        path.rename(directory / "moved")
+        assert ask(has_moved, ctypes.c_int(7)) == 1
+        (directory / "moved").rename(path)
+        assert ask(has_moved, ctypes.c_int(7)) == 0
+        assert library.sqlite3_close(connection) == 0
 
 
 def names(directory):

@@ -87,6 +87,8 @@ extern void *pando_bt_again(void*, int isReplacing, int *pRc);
 extern int pando_bt_is_new(void*);
 extern void *pando_bt_open_directory(const char *zPath, int isReadOnly, int mayCreate, int *pRc);
 extern const char *pando_bt_name(void*);
+extern int pando_bt_has_moved(void*);
+extern int pando_bt_page_bytes(void*);
 extern int pando_bt_compact(void*);
 extern void pando_bt_close(void*);
 extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced,
@@ -95,6 +97,7 @@ extern int pando_bt_attempt(void*, int nAttempt);
 extern int pando_bt_is_repeated(void*);
 extern int pando_bt_is_closed(void*);
 extern int pando_bt_reads_conflict(void*);
+extern int pando_bt_secure(void*, int isFinal);
 extern void pando_bt_lengthen(void*);
 extern void pando_bt_pause(int nAttempt);
 extern u32 pando_bt_conflict_root(void*);
@@ -278,7 +281,8 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   rc = stockBtreeOpen(pVfs, ":memory:", db, ppBtree, flags, vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
   if( rc==SQLITE_OK ){
     void *pState = isDirectory
-      ? pando_bt_open_directory(zFilename, (vfsFlags & SQLITE_OPEN_READONLY)!=0,
+      ? pando_bt_open_directory(zFilename,
+                                (vfsFlags & SQLITE_OPEN_READONLY)!=0 || sqlite3_uri_boolean(zFilename, "immutable", 0),
                                 (vfsFlags & SQLITE_OPEN_CREATE)!=0, &rc)
       : pando_bt_open(zToken, &rc);
     if( pState && (db->mDbFlags & DBFLAG_Vacuum)!=0 && !pando_bt_is_new(pState) ){
@@ -322,6 +326,24 @@ SQLITE_PRIVATE int sqlite3BtreeIsReadonly(Btree *p){
 }
 SQLITE_PRIVATE int sqlite3BtreeSetVersion(Btree *p, int iVersion){
   return pandoOf(p) ? SQLITE_OK : stockBtreeSetVersion(p, iVersion);
+}
+/* Its pages have the size that they were created with. VACUUM INTO takes a refusal for a lack of memory. */
+SQLITE_PRIVATE int sqlite3BtreeSetPageSize(Btree *p, int nPagesize, int nReserve, int eFix){
+  return pandoOf(p) ? SQLITE_OK : stockBtreeSetPageSize(p, nPagesize, nReserve, eFix);
+}
+static int pandoPageSize(Btree *p){
+  void *pState = pandoOf(p);
+  int nByte = pState ? pando_bt_page_bytes(pState) : 0;
+  return nByte ? nByte : sqlite3BtreeGetPageSize(p);
+}
+/*
+** Sets the locking mode if it is one, and returns the one that is set. On Pando it has no effect: a process that writes a
+** database always has it for itself. The shadow's lock.iTable is 1 from its opening on, and is not used.
+*/
+static int pandoLockingMode(Btree *p, int eMode){
+  if( !pandoOf(p) ) return sqlite3PagerLockingMode(sqlite3BtreePager(p), eMode);
+  if( eMode!=PAGER_LOCKINGMODE_QUERY ) p->lock.iTable = 1 + (eMode==PAGER_LOCKINGMODE_EXCLUSIVE);
+  return p->lock.iTable>1 ? PAGER_LOCKINGMODE_EXCLUSIVE : PAGER_LOCKINGMODE_NORMAL;
 }
 /* As the stock function, once a database has pages. */
 SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
@@ -483,6 +505,33 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
   return rc;
 }
 
+/*
+** What programs ask a file. The shadow has none, and leaves the rest to the stock function. The log of Pando persists as
+** `journal_mode` is `wal`: whatever is set.
+*/
+SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
+  Btree *p;
+  void *pState;
+  int rc = SQLITE_OK;
+  if( op!=SQLITE_FCNTL_PERSIST_WAL && op!=SQLITE_FCNTL_VFSNAME && op!=SQLITE_FCNTL_HAS_MOVED ){
+    return pando_stock_sqlite3_file_control(db, zDbName, op, pArg);
+  }
+  sqlite3_mutex_enter(db->mutex);
+  p = sqlite3DbNameToBtree(db, zDbName);
+  pState = p ? pandoOf(p) : 0;
+  if( pState==0 ){
+    rc = pando_stock_sqlite3_file_control(db, zDbName, op, pArg);
+  }else if( op==SQLITE_FCNTL_PERSIST_WAL ){
+    *(int*)pArg = 1;
+  }else if( op==SQLITE_FCNTL_HAS_MOVED ){
+    *(int*)pArg = pando_bt_has_moved(pState);
+  }else{
+    *(char**)pArg = sqlite3_mprintf("%s", db->pVfs->zName);
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return rc;
+}
+
 /* Puts the message of our failure where SQLite has only a code's general words. */
 static void pandoExplain(sqlite3 *db){
   int i;
@@ -579,6 +628,27 @@ static void pandoNameConflict(Btree *p, void *pState){
     }
   }
   pando_bt_name_conflict(pState, iRoot==SCHEMA_ROOT ? LEGACY_SCHEMA_TABLE : "(dropped)", "");
+}
+/*
+** Is called where a statement that is not read-only is about to return a row. Outside of BEGIN, all of its writes are done
+** then, and the program takes the row for what is committed. So the commit must be certain: others are excluded from now
+** on, and what was committed since the statement began must be no conflict. If it is one, the statement fails without a
+** row, so that sqlite3_step repeats it. A statement within another one that writes ends with that one.
+*/
+static int pandoSecure(Vdbe *v){
+  sqlite3 *db = v->db;
+  int i, rc = SQLITE_OK;
+  if( !db->autoCommit || db->nVdbeWrite>1 ) return SQLITE_OK;
+  for(i=0; i<db->nDb && rc==SQLITE_OK; i++){
+    void *pState = db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+    if( pState==0 ) continue;
+    do{
+      /* Virtual tables may write at the commit, as FTS does. */
+      rc = pando_bt_secure(pState, db->nVTrans==0);
+    }while( pandoWaits(db, &rc) );
+    if( rc==SQLITE_BUSY_SNAPSHOT ) pandoNameConflict(db->aDb[i].pBt, pState);
+  }
+  return rc;
 }
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   void *pState = pandoOf(p);

@@ -90,6 +90,12 @@ impl Counters {
 }
 
 impl Counted {
+    /// Makes a transaction conflict with a commit that [`Counted::settle`] would make it conflict with.
+    pub(crate) fn check(&self, tx: &Transaction, counters: &Counters) -> pando::Result<()> {
+        let commits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if commits.conflicts(tx, counters) { tx.require_unchanged(&counters.table, ..) } else { Ok(()) }
+    }
+
     /// Makes the counters of a transaction at least as large as those that it did not see. It is committed next.
     pub(crate) fn settle(&self, tx: &mut Transaction, counters: &Counters) -> pando::Result<Settled<'_>> {
         // Between two statements the data are whole, so a panic elsewhere leaves nothing half done.
@@ -114,10 +120,15 @@ impl Settled<'_> {
 }
 
 impl Commits {
+    /// Returns whether a transaction requires that no other one changed the counters since it began.
+    fn conflicts(&self, transaction: &Transaction, counters: &Counters) -> bool {
+        counters.is_rewritten || self.rewritten_at > transaction.commit_number()
+    }
+
     /// Returns the counters of a transaction, after it has written those that had to be larger.
     fn settle(&self, transaction: &mut Transaction, counters: &Counters) -> pando::Result<Vec<Raise>> {
         let (table, begin) = (&counters.table, transaction.commit_number());
-        if counters.is_rewritten || self.rewritten_at > begin {
+        if self.conflicts(transaction, counters) {
             transaction.require_unchanged(table, ..)?;
             return Ok(Vec::new());
         }

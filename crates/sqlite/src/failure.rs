@@ -4,11 +4,14 @@ use pando::ErrorKind;
 use pando::remote::{Reason, Unsupported};
 use sqlite_format::record::Malformed;
 use std::ffi::c_int;
+use std::io;
 
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const ABORT: c_int = 4;
+/// A statement reads on after what it reads was rolled back.
+pub(crate) const ABORT_ROLLBACK: c_int = ABORT | 2 << 8;
 pub(crate) const BUSY: c_int = 5;
 #[cfg(not(feature = "drop-in"))]
 pub(crate) const NOMEM: c_int = 7;
@@ -72,6 +75,7 @@ impl From<pando::Error> for Failure {
             ErrorKind::Locked | ErrorKind::WouldWait => BUSY,
             ErrorKind::Corruption => CORRUPT,
             ErrorKind::Foreign => NOTADB,
+            ErrorKind::Io if has_no_file(&error) => CANTOPEN,
             ErrorKind::Io | ErrorKind::Latched | ErrorKind::Indeterminate => IOERR,
             // Another connection dropped the table: the statement is to be prepared again.
             ErrorKind::Missing => SCHEMA,
@@ -81,6 +85,26 @@ impl From<pando::Error> for Failure {
         };
         Failure { reason: Reason::in_error(&error), ..Failure::new(code, error.to_string()) }
     }
+}
+
+/// Returns what the operating system said, if that caused an error.
+pub(crate) fn cause(error: &pando::Error) -> Option<&io::Error> {
+    let mut next = std::error::Error::source(error);
+    while let Some(source) = next {
+        if let Some(found) = source.downcast_ref() {
+            return Some(found);
+        }
+        next = source.source();
+    }
+    None
+}
+
+/// Returns whether the process, or the system, has as many files open as it may have.
+fn has_no_file(error: &pando::Error) -> bool {
+    /// `ENFILE` and `EMFILE`, for which the standard library has no names. They are the same on all systems of Unix.
+    const TOO_MANY: [i32; 2] = [23, 24];
+    let code = cause(error).and_then(io::Error::raw_os_error);
+    cfg!(unix) && code.is_some_and(|code| TOO_MANY.contains(&code))
 }
 
 impl From<Malformed> for Failure {

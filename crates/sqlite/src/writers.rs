@@ -2,9 +2,10 @@
 //!
 //! # Turns
 //! 1. A commit is *shared*: any number of them run at once, and the engine decides which of them conflict.
-//! 2. A turn is *exclusive* from `BEGIN IMMEDIATE` to the end of its transaction. It begins after the commits that are
-//!    running have ended, and it holds the engine's commit gate, so that nothing at all is committed meanwhile. Other
-//!    connections get `SQLITE_BUSY` for what writes, after their busy handler has given up.
+//! 2. A turn is *exclusive* from `BEGIN IMMEDIATE`, or from the first row of a statement that writes outside of `BEGIN`
+//!    ([`State::secure`](crate::state::State::secure)), to the end of its transaction. It begins after the commits that
+//!    are running have ended, and it holds the engine's commit gate, so that nothing at all is committed meanwhile.
+//!    Other connections get `SQLITE_BUSY` for what writes, after their busy handler has given up.
 //! 3. A turn is *brief* while a transaction is repeated for the last time, and while a statement writes beside a
 //!    running query of its connection. Commits wait for its end, without their busy handler: a program that set none
 //!    would see an error that it has done nothing to cause. It becomes exclusive once its end depends on the program:
@@ -228,6 +229,15 @@ impl Excluding {
         match (&self.hold, transaction) {
             (Some(hold), AnyTransaction::Native(transaction)) => hold.commit(transaction).map(Some),
             (_, transaction) => transaction.commit(),
+        }
+    }
+
+    /// Checks that a transaction meets no conflict in [`Excluding::commit`], as long as it reads and writes nothing
+    /// more. A remote store cannot be asked that.
+    pub(crate) fn check(&self, transaction: &mut AnyTransaction) -> pando::Result<()> {
+        match (&self.hold, transaction) {
+            (Some(hold), AnyTransaction::Native(transaction)) => hold.check(transaction),
+            _ => Ok(()),
         }
     }
 

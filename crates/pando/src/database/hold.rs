@@ -52,12 +52,47 @@ impl CommitHold {
     /// Those of [`Transaction::commit`]. `Invalid` if the transaction belongs to another database than this handle; the
     /// transaction is rolled back.
     pub fn commit(&self, transaction: Transaction) -> Result<u64> {
-        if !transaction.is_of(&self.shared) {
-            return Err(base::Error::invalid(
-                "the transaction belongs to another database than this CommitHold; begin it in the same one",
-            ));
-        }
+        self.admit(&transaction)?;
         transaction.commit_past_gate()
+    }
+
+    /// Checks that a transaction, which may have begun before the gate was held, conflicts with nothing that was
+    /// committed since it began. If it does not, it meets no conflict in [`CommitHold::commit`] either, because nothing
+    /// else commits. The exceptions are commits that were already past the gate when it was taken, and what the
+    /// transaction reads or writes after the check.
+    ///
+    /// It takes as long as the same check does in a commit: up to one look-up for each key that the transaction read.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let stock = db.ensure_table("stock")?;
+    /// let [mut one, mut two] = [db.begin()?, db.begin()?];
+    /// one.insert(&stock, "apples", "17")?;
+    /// two.insert(&stock, "apples", "3")?;
+    /// let hold = db.try_hold_commits().expect("nobody else has asked for it");
+    /// hold.check(&mut one)?;
+    /// hold.commit(one)?;
+    /// assert_eq!(hold.check(&mut two).unwrap_err().kind(), pando::ErrorKind::Conflict);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`] that are known before the commit: `Conflict`, `SnapshotTooOld`, `Latched`,
+    /// `ReadOnly`. `Invalid` if the transaction belongs to another database than this handle.
+    pub fn check(&self, transaction: &mut Transaction) -> Result<()> {
+        self.admit(transaction)?;
+        transaction.check()
+    }
+
+    fn admit(&self, transaction: &Transaction) -> Result<()> {
+        if transaction.is_of(&self.shared) {
+            return Ok(());
+        }
+        Err(base::Error::invalid(
+            "the transaction belongs to another database than this CommitHold; begin it in the same one",
+        ))
     }
 }
 

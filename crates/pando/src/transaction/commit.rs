@@ -74,6 +74,12 @@ impl Shared {
 }
 
 impl Transaction {
+    /// Checks that it would commit without a conflict now.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.shared.admit(&self.inner)?;
+        self.inner.check()
+    }
+
     /// Commits as [`Transaction::commit`] does, with `before` called at its beginning, and `placed` with the commit's
     /// number once its place in the order of commits is certain. The commit then still waits for the disk, and if it is
     /// `Sync`, others do not see it yet.

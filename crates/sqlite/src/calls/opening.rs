@@ -104,6 +104,26 @@ unsafe extern "C" fn pando_bt_name(state: *mut State) -> *const c_char {
     unsafe { &*state }.name().as_ptr()
 }
 
+/// Returns whether another directory, or none, has the name that SQLite opened.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_has_moved(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::from(unsafe { &*state }.has_moved())
+}
+
+/// Returns the size of the database's pages in bytes, or 0 if it is in a remote store or is closed.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_page_bytes(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::try_from(unsafe { &*state }.page_bytes().unwrap_or(0)).unwrap_or(0)
+}
+
 /// Closes a database, and rolls its transaction back.
 ///
 /// # Safety

@@ -112,6 +112,16 @@ unsafe extern "C" fn pando_bt_lengthen(state: *mut State) {
     unsafe { &mut *state }.lengthen_turn();
 }
 
+/// Makes certain that the commit of a statement that is about to return a row meets no conflict.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_secure(state: *mut State, is_final: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.secure(is_final != 0)) }
+}
+
 /// Pauses before a statement is repeated.
 #[unsafe(no_mangle)]
 extern "C" fn pando_bt_pause(attempt: c_int) {

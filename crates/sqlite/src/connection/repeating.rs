@@ -6,7 +6,7 @@ use crate::state::pause;
 impl Connection {
     /// Runs `work`, which is one transaction: a statement outside of `BEGIN` with all of its rows, or everything from
     /// `BEGIN` to `COMMIT`. If it ends with a conflict, it runs again, 8 times at most. The last two times other
-    /// writers wait. Statements in it are not repeated by themselves.
+    /// writers wait. Statements in it are not repeated by themselves, and their rows can be of a run that fails.
     ///
     /// An interrupt stops `work` also if it arrives between two runs or two statements: every statement fails from then
     /// on. So does `ROLLBACK`, unless [`Connection::forget_interrupt`] is called before it.
@@ -40,6 +40,7 @@ impl Connection {
             return work();
         }
         let _attempts = Attempts(self);
+        self.with_state(|state| state.repeats_rows = true);
         // One that arrived before the first statement begins is about nothing, as elsewhere.
         self.forget_interrupt();
         let mut number = 0;
@@ -65,6 +66,7 @@ impl Drop for Attempts<'_> {
     fn drop(&mut self) {
         self.0.with_state(|state| {
             state.end_attempts();
+            state.repeats_rows = false;
             // If `work` has left a transaction open, its end depends on the program.
             state.lengthen_turn();
         });

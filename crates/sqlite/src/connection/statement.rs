@@ -179,6 +179,11 @@ impl<'c> Statement<'c> {
 
     /// Runs the statement up to its next row. Returns whether there is one.
     ///
+    /// A statement outside of `BEGIN` that writes and returns rows has done all of its writes when it returns the first
+    /// one, and its commit meets no conflict from then on: other writers get `SQLITE_BUSY`, after their busy timeout,
+    /// until the statement has ended. Within [`Connection::repeating`] and over a remote store nobody is excluded, and
+    /// the commit can fail with a conflict.
+    ///
     /// # Errors
     /// Those of the statement. It is reset then.
     pub fn step(&mut self) -> Result<bool, Error> {
@@ -197,8 +202,8 @@ impl<'c> Statement<'c> {
         }
     }
 
-    /// Runs the statement row by row. It ends once the result is dropped. Fetch all rows of a statement that writes:
-    /// its commit comes after the last one, and dropping the result loses the error of the commit.
+    /// Runs the statement row by row. It ends once the result is dropped. Of a statement that writes, that commits as
+    /// [`Statement::reset`] does, and loses the error.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -224,7 +229,8 @@ impl<'c> Statement<'c> {
     ///
     /// # Errors
     /// That of a commit: a statement outside of `BEGIN` that writes and has returned a row commits here, if it was not
-    /// stepped to its end. Dropping the statement does the same and loses the error.
+    /// stepped to its end. Dropping the statement does the same and loses the error. It is a conflict only where
+    /// [`Statement::step`] says so, or if Rust code without SQL commits at the moment of the first row.
     pub fn reset(&mut self) -> Result<(), Error> {
         // SAFETY: the statement is prepared.
         match unsafe { sys::pando_sqlite3_reset(self.statement.as_ptr()) } {

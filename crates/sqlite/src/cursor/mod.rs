@@ -33,7 +33,7 @@ mod seek;
 pub(crate) use change::count_some;
 
 use self::partial::{LEAST_BYTES, LONG_BYTES, own_row};
-use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
+use crate::failure::{ABORT_ROLLBACK, CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
 use crate::sys::{PandoCursor, counter, place};
@@ -297,7 +297,12 @@ impl Cursor<'_> {
 
     fn check_fault(&self) -> Outcome<()> {
         if self.tail.place == place::FAULT {
-            return Err(Failure::new(self.tail.fault, "the statement was ended by a rollback"));
+            // SQLite's words, which programs compare.
+            let message = match self.tail.fault {
+                ABORT_ROLLBACK => "abort due to ROLLBACK",
+                _ => "query aborted",
+            };
+            return Err(Failure::new(self.tail.fault, message));
         }
         Ok(())
     }

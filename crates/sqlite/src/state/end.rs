@@ -2,12 +2,48 @@
 
 use super::{Open, State, Work, lent};
 use crate::counters::{Counters, Settled};
-use crate::failure::{ABORT, Failure, Outcome};
-use crate::writers::{Excluding, Writers};
+use crate::failure::{ABORT, BUSY_SNAPSHOT, Failure, Outcome};
+use crate::writers::{Excluding, Turn, Writers};
 use pando::Transaction;
 use pando::any::{AnySnapshot, AnyTransaction};
 
 impl State {
+    /// Makes certain that the commit of a statement outside of `BEGIN` meets no conflict, before the statement returns
+    /// its first row: a program takes the row for what is committed, and seldom looks at the result of the reset that
+    /// commits. From here on others are excluded, until the statement has ended.
+    ///
+    /// If the statement can still read or write in its commit, as virtual tables do, `is_final` is false: then nothing
+    /// at all may have been committed since the transaction began.
+    ///
+    /// `SQLITE_BUSY` and [`BUSY_FOR_NOW`](crate::failure::BUSY_FOR_NOW): another connection excludes that, and it can
+    /// be tried again. `SQLITE_BUSY_SNAPSHOT`: the transaction has a conflict, and can only be rolled back.
+    pub(crate) fn secure(&mut self, is_final: bool) -> Outcome<()> {
+        let Work::Open(open) = &mut self.work else { return Ok(()) };
+        // A remote store cannot be asked before the commit, and what is repeated with its rows need not be certain.
+        if open.is_secured || !open.is_writing || self.repeats_rows || self.db.native().is_none() {
+            return Ok(());
+        }
+        let excluding = match &mut self.excluding {
+            Some(excluding) => excluding,
+            none => none.insert(self.writers.exclude(&self.db, Turn::Exclusive)?),
+        };
+        let checked = match (&open.counters, &open.transaction) {
+            (Some(counters), AnyTransaction::Native(tx)) => self.writers.counted.check(tx, counters),
+            _ => Ok(()),
+        };
+        let checked = checked.and_then(|()| excluding.check(&mut open.transaction));
+        if let Err(error) = checked {
+            self.note_conflict(&error);
+            return Err(error.into());
+        }
+        if !is_final && self.db.snapshot()?.commit_number() != open.transaction.commit_number() {
+            let message = "database is locked: there was a commit since the statement began";
+            return Err(Failure::new(BUSY_SNAPSHOT, message));
+        }
+        open.is_secured = true;
+        Ok(())
+    }
+
     /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
     /// tried again. After any other failure, the transaction can only be rolled back.
     pub(crate) fn commit(&mut self) -> Outcome<()> {

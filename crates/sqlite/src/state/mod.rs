@@ -80,12 +80,22 @@ pub(crate) struct Open {
     savepoints: Vec<Savepoint>,
     /// What it did to the counters of `AUTOINCREMENT`.
     counters: Option<Counters>,
+    /// Whether its commit can meet no conflict: see [`State::secure`].
+    is_secured: bool,
 }
 
 impl Open {
     fn new(transaction: AnyTransaction, ticket: Ticket) -> Open {
         let (beginning, savepoints) = (None, Vec::new());
-        Open { transaction, ticket, is_writing: false, beginning, savepoints, counters: None }
+        Open {
+            transaction,
+            ticket,
+            is_writing: false,
+            beginning,
+            savepoints,
+            counters: None,
+            is_secured: false,
+        }
     }
 
     /// Notes that the row with a key of a tree is written, or all its rows. `kind` says whether that is
@@ -139,6 +149,8 @@ pub(crate) struct State {
     pub(crate) checks_pages: bool,
     /// Whether what runs is an attempt of a transaction that is repeated after a conflict.
     pub is_repeated: bool,
+    /// Whether it is repeated with everything that it returns, so that its rows can be of an attempt that fails.
+    pub repeats_rows: bool,
     /// Whether each transaction begins with no tables, so that its commit replaces everything that SQL made.
     replaces: bool,
     /// Whether `BEGIN IMMEDIATE` excludes nobody.
@@ -179,9 +191,10 @@ impl State {
     /// Opens the database in a directory.
     pub(crate) fn in_directory(path: &str, how: How) -> Outcome<State> {
         let (db, shared) = files::open(Path::new(path), how)?;
+        let is_read_only = how.is_read_only || shared.is_forbidden;
         // Programs ask for the name after they have changed their directory, too.
         let name = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        Self::with_name(db.into(), &name.to_string_lossy(), how.is_read_only, Some(shared))
+        Self::with_name(db.into(), &name.to_string_lossy(), is_read_only, Some(shared))
     }
 
     /// Opens the same database once more, for another connection. If it `replaces`, each of its transactions begins
@@ -214,6 +227,7 @@ impl State {
             insists: false,
             checks_pages: true,
             is_repeated: false,
+            repeats_rows: false,
             replaces: false,
             shares_immediate: false,
             metas: None,
@@ -232,6 +246,17 @@ impl State {
     /// Returns the name that SQLite opened, a string of C. It is empty for a database that the program had opened.
     pub(crate) fn name(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.name[NAME_BEFORE..]).unwrap_or_default()
+    }
+
+    /// Returns whether another directory, or none, has the name that SQLite opened.
+    pub(crate) fn has_moved(&self) -> bool {
+        let path = self.name().to_string_lossy();
+        self.shared.as_ref().is_some_and(|shared| shared.has_moved(Path::new(&*path)))
+    }
+
+    /// Returns the size of the pages in bytes, or `None` if that is not known.
+    pub(crate) fn page_bytes(&self) -> Option<u64> {
+        Some(self.db.native()?.stats().ok()?.page_bytes)
     }
 
     /// Returns whether nothing of SQL was created in the database yet. It can only be read then.

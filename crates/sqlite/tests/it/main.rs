@@ -16,9 +16,11 @@ mod long_records;
 mod in_place;
 mod modules;
 mod orders;
+mod pragmas;
 mod prepared;
 mod refused;
 mod repeated;
+mod returning;
 mod same_as_sqlite;
 mod schemas;
 #[path = "../../../postgres/tests/it/server.rs"]

@@ -189,3 +189,16 @@ fn a_table_that_a_rollback_to_a_savepoint_gave_back_is_forgotten_with_its_transa
         other.execute("DROP TABLE later").unwrap();
     }
 }
+
+#[test]
+fn a_query_whose_tables_are_rolled_back_ends_with_sqlites_words() {
+    for connection in [fresh(), Connection::in_memory().expect("it opens")] {
+        connection.execute("CREATE TABLE t(a); INSERT INTO t VALUES (1), (2), (3)").expect("it runs");
+        connection.execute("BEGIN; CREATE TABLE u(a); INSERT INTO t VALUES (4)").expect("it runs");
+        let mut reading = connection.prepare("SELECT * FROM t").expect("it is prepared");
+        assert!(reading.step().expect("there is a row"));
+        connection.execute("ROLLBACK").expect("it rolls back");
+        let error = reading.step().expect_err("a table is gone");
+        assert_eq!((error.code, &*error.message), (516, "abort due to ROLLBACK"));
+    }
+}

@@ -194,17 +194,6 @@ fn a_write_beside_a_query_is_waited_for_without_a_busy_timeout() {
 }
 
 #[test]
-fn a_statement_that_has_returned_a_row_is_not_repeated() {
-    let (_, [one, two]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 0)");
-    let mut update = one.prepare("UPDATE t SET b = b + 10 RETURNING b").expect("it is prepared");
-    assert!(update.step().expect("it returns the row"));
-    two.execute("UPDATE t SET b = b + 1").expect("it writes");
-    assert_eq!(update.step().expect_err("the row has changed").code, BUSY_SNAPSHOT);
-    drop(update);
-    assert_eq!(rows(&one, "SELECT b FROM t"), ["1"]);
-}
-
-#[test]
 fn only_a_full_synchronous_setting_waits_for_the_disk() {
     let (db, [connection]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
     let count = || db.stats().expect("it is open").log_flushes;

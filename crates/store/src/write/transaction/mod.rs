@@ -191,31 +191,37 @@ impl Transaction {
         let has_spilled = self.spills.is_some();
         // The history for validation stays readable as long as the view does.
         let _call = self.snapshot.call()?.suspend();
-        let Scratch { writes, reads, tables, made, record, dated: _, gap: _ } =
-            &mut **self.scratch.as_mut().expect("taken by drop alone");
+        let scratch = self.scratch.as_mut().expect("taken by drop alone");
         let mut request = Request {
-            begin: self.snapshot.ts(),
-            reads: reads.set(),
-            writes,
-            record,
-            tables: tables.get_mut(),
-            isolation: self.options.isolation,
-            durability: self.options.durability,
-            reader: self.snapshot.reader(),
             spills: self.spills.take(),
-            spilled: (0, 0),
             ttls_before: &self.ttls_before,
             repeats: self.repeats,
-            should_spill: false,
+            ..request(&self.snapshot, scratch, self.options)
         };
         let applied = self.snapshot.store().apply(&mut request);
         *should_spill = request.should_spill && !has_spilled;
         let applied = applied?;
-        if !made.get_mut().is_empty() {
+        if !scratch.made.get_mut().is_empty() {
             // The handles are valid for everyone now.
-            made.get_mut().clear();
+            scratch.made.get_mut().clear();
         }
         Ok(applied)
+    }
+
+    /// Checks without a commit that no other commit so far has changed what it depends on.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::apply`] that are about other commits.
+    pub fn check(&mut self) -> Result<()> {
+        self.snapshot.check_held()?;
+        self.latch_check()?;
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let _call = self.snapshot.call()?.suspend();
+        let scratch = self.scratch.as_mut().expect("taken by drop alone");
+        let request = request(&self.snapshot, scratch, self.options);
+        self.snapshot.store().validate_ahead(&request, self.spills.as_deref(), request.begin).map(drop)
     }
 
     #[inline]
@@ -284,6 +290,27 @@ impl Transaction {
     fn latch_check(&self) -> Result<()> {
         self.store().check_open()?;
         self.store().latch.check()
+    }
+}
+
+/// Returns the parts of a commit that every transaction has.
+#[inline]
+fn request<'a>(snapshot: &'a Snapshot, scratch: &'a mut Scratch, options: TransactionOptions) -> Request<'a> {
+    let Scratch { writes, reads, tables, made: _, record, dated: _, gap: _ } = scratch;
+    Request {
+        begin: snapshot.ts(),
+        reads: reads.set(),
+        writes,
+        record,
+        tables: tables.get_mut(),
+        isolation: options.isolation,
+        durability: options.durability,
+        reader: snapshot.reader(),
+        spills: None,
+        spilled: (0, 0),
+        ttls_before: &[],
+        repeats: None,
+        should_spill: false,
     }
 }
 
