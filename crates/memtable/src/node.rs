@@ -133,11 +133,14 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// Returns the word of a node for `newest` and `skip`. 56 bits of timestamps suffice for two thousand years of a
-/// million commits a second.
+/// The bits of a timestamp in a node. They suffice for two thousand years of a million commits a second.
+const TIMESTAMP_BITS: u32 = 56;
+const _: () = assert!(base::limits::TIMESTAMP_LIMIT <= 1 << (TIMESTAMP_BITS - 1), "no file can use them up");
+
+/// Returns the word of a node for `newest` and `skip`.
 #[inline]
 fn pack(newest: CommitTs, skip: usize) -> u64 {
-    assert!(newest.0 >> 56 == 0 && skip <= MAX_SKIP, "a timestamp of 56 bits, a skip of 8");
+    assert!(newest.0 >> TIMESTAMP_BITS == 0 && skip <= MAX_SKIP, "a timestamp of 56 bits, a skip of 8");
     newest.0 << 8 | skip as u64
 }
 

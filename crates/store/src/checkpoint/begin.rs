@@ -10,6 +10,7 @@ use crate::state::store::Store;
 use crate::state::superblock::Superblock;
 use crate::state::tables::Tables;
 use crate::state::view::SealedMemtable;
+use base::limits::{NUMBER_LIMIT, used_up};
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result};
 use std::cell::OnceCell;
@@ -137,6 +138,9 @@ impl Store {
         }
         let moves = moves.filter(|_| fallback != Fallback::NoMerges);
         let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
+        if checkpoint.0 >= NUMBER_LIMIT {
+            return Err(used_up("checkpoint", last.checkpoint.0));
+        }
         let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
         sealed.reverse();
         let attached = || sealed.iter().filter_map(|sealed| sealed.attached.as_ref());

@@ -34,6 +34,7 @@ use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
 use base::budget::MemoryCategory;
 use base::latency::Cause;
+use base::limits::{TIMESTAMP_LIMIT, used_up};
 use base::op::{Encoder, stamp, stamp_time};
 use base::phases::{self, Phase};
 use base::slots::Reader;
@@ -461,12 +462,14 @@ pub(super) fn indeterminate(cause: &Error) -> Error {
 
 /// Runs step 3: returns the place of `request` in the order of commits.
 ///
-/// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place.
+/// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place; [`ErrorKind::Corruption`] if a forged
+/// file has left no number.
 #[inline]
 pub(crate) fn next_stamp(committer: &Committer, request: &Request<'_>) -> Result<CommitTs> {
     let next = CommitTs(committer.last.0 + 1);
     match request.repeats {
         Some(commit) if commit.number != next => Err(out_of_order(commit.number, next)),
+        _ if next.0 >= TIMESTAMP_LIMIT => Err(used_up("commit", committer.last.0)),
         _ => Ok(next),
     }
 }

@@ -21,6 +21,7 @@
 
 use crate::commit::apply::apply_record;
 use crate::open::claims::{claim, references};
+use crate::open::pinned::following;
 use crate::open::read_only::Ceiling;
 use crate::state::attach::Attached;
 use crate::state::catalog::TableRow;
@@ -60,11 +61,7 @@ impl Survey<'_> {
 
     fn record(&mut self, record: &[u8]) -> Result<()> {
         let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
-        let (ts, last) = (decoder.ts(), self.last);
-        if ts.0 != last.0 + 1 {
-            return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, last.0)));
-        }
-        self.last = ts;
+        self.last = following(self.last, record)?;
         for (table, op) in &mut decoder {
             if let Some(row) = catalog_row(table, op) {
                 let row = row?;
