@@ -216,7 +216,7 @@ fn closures_iterators_and_sinks_that_panic_cost_their_call_alone() {
     db.close().unwrap();
 }
 
-/// Syncs by the thread that `fails` names panic.
+/// Syncs by the thread that `fails` names panic, and reads as well if it follows a writer.
 #[derive(Debug)]
 struct Broken {
     dir: MemDir,
@@ -276,6 +276,8 @@ impl File for BrokenFile {
         self.file.name()
     }
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let follows = self.fails.get().is_some_and(|fails| *fails == FOLLOW);
+        assert!(!follows || std::thread::current().name() != Some(FOLLOW), "a file that panics");
         self.file.read_at(buffer, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -304,6 +306,43 @@ impl File for BrokenFile {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.file.discard(offset, len)
     }
+}
+
+/// The thread of a reader beside a writer.
+const FOLLOW: &str = "pando-follow";
+
+#[test]
+fn a_panic_of_the_thread_that_follows_a_writer_is_reported() {
+    let fails = Arc::new(OnceLock::new());
+    let dir = Arc::new(Broken { dir: MemDir::new(), fails: Arc::clone(&fails) });
+    let options = store::Options { admits_readers: true, memory_bytes: 8 << 20, ..Default::default() };
+    let writer = store::open_or_create(dir.clone(), &options).unwrap();
+    let put = |key: &[u8]| {
+        let mut tx = store::Transaction::begin(&writer, Default::default()).unwrap();
+        let table = match tx.table("t").unwrap() {
+            Some(table) => table,
+            None => tx.create_table("t", Default::default()).unwrap(),
+        };
+        tx.put(&table, key, b"").unwrap();
+        writer.acknowledge(tx.apply().unwrap()).unwrap();
+    };
+    put(b"before");
+    let reader = small().read_only(true).open_in(dir).unwrap();
+    assert!(reader.is_beside_writer());
+    fails.set(FOLLOW).unwrap();
+    put(b"after");
+    wait_until("the report", || {
+        put(b"more");
+        reader.catch_up().is_err_and(|error| {
+            assert_eq!(error.kind(), ErrorKind::Latched, "{error}");
+            assert!(error.to_string().contains(FOLLOW) && error.to_string().contains("a file that panics"));
+            true
+        })
+    });
+    let there = reader.snapshot().unwrap().table("t").unwrap().unwrap();
+    assert!(reader.get(&there, b"before").unwrap().is_some(), "reads go on");
+    reader.close().unwrap();
+    writer.close().unwrap();
 }
 
 /// A bug in a worker is no reason to go on without it: memory would fill up, lazy commits would never be flushed.

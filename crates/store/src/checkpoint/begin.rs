@@ -147,8 +147,7 @@ impl Store {
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let written = written.into_iter().chain(attached().flat_map(|attached| attached.tables()));
         let written: BTreeSet<_> = written.collect();
-        let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let reader = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim_or_full()?;
         let mut checkpoint = Checkpoint {
             store: self,
             last,
