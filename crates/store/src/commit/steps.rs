@@ -308,11 +308,17 @@ impl Store {
     /// nothing was written, and only this commit fails; a failed write latches.
     #[cold]
     fn append_failed(&self, cause: Error) -> Error {
-        match cause.kind() {
-            ErrorKind::Latched => self.latch.set(cause),
-            _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),
-            _ => cause,
-        }
+        let is_refused = cause.kind() == ErrorKind::Latched;
+        let cause = self.latch_if_written(cause);
+        if self.log.is_latched() && !is_refused { indeterminate(&cause) } else { cause }
+    }
+
+    /// Sets the latch because an append failed with `cause`, and returns `cause`. If nothing was written, and the
+    /// append may be repeated, the latch is left alone.
+    #[cold]
+    pub(crate) fn latch_if_written(&self, cause: Error) -> Error {
+        let is_repeatable = cause.kind() != ErrorKind::Latched && !self.log.is_latched();
+        if is_repeatable { cause } else { self.latch.set(cause) }
     }
 
     /// Runs step 2 without the commit lock, against the commits so far. Returns the commit up to which the rest need
