@@ -382,6 +382,13 @@ impl Log {
         self.room_bytes.store(0, Ordering::Relaxed); // Relaxed: as in `append_by`.
     }
 
+    /// Stops all appends and flushes because of `cause`, as a failed append does.
+    #[cold]
+    pub fn stop(&self, cause: &Error) {
+        self.forget_room();
+        lock(&self.appender).latch(cause);
+    }
+
     /// Returns whether an earlier failure stopped all appends.
     pub fn is_latched(&self) -> bool {
         matches!(lock(&self.appender).stop, Some(Stop::Latched(_)))

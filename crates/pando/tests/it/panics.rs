@@ -1,7 +1,7 @@
 //! Code of the caller's that panics, wherever the engine calls it, costs that call alone. A panic of the engine's own
 //! threads stops all writing, and says so.
 
-use crate::support::small;
+use crate::support::{dir_of, small};
 use base::Result;
 use io::{Dir, File, Lock, LogMap, MemDir};
 use pando::{Database, Durability, ErrorKind, TableOptions, TransactionOptions};
@@ -301,7 +301,9 @@ impl File for BrokenFile {
         self.file.sync()
     }
     fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>> {
-        self.file.map(len)
+        let map = self.file.map(len)?;
+        let (name, fails) = (self.name().to_owned(), Arc::clone(&self.fails));
+        Ok(map.map(|map| Arc::new(BrokenMap { map, name, fails }) as Arc<dyn LogMap>))
     }
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.file.discard(offset, len)
@@ -343,6 +345,71 @@ fn a_panic_of_the_thread_that_follows_a_writer_is_reported() {
     assert!(reader.get(&there, b"before").unwrap().is_some(), "reads go on");
     reader.close().unwrap();
     writer.close().unwrap();
+}
+
+#[derive(Debug)]
+struct BrokenMap {
+    map: Arc<dyn LogMap>,
+    name: String,
+    fails: Arc<OnceLock<&'static str>>,
+}
+
+/// A commit that panics where it shows readers how far they may read: after its append.
+const COMMIT: &str = "commit";
+/// Whether it is about to.
+static IS_ABOUT_TO: AtomicBool = AtomicBool::new(false);
+
+impl LogMap for BrokenMap {
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.name == "visible" && self.fails.get() == Some(&COMMIT) {
+            IS_ABOUT_TO.store(true, Ordering::SeqCst);
+            // Another commit comes to wait for the commit lock.
+            std::thread::sleep(Duration::from_millis(100));
+            panic!("a map that panics");
+        }
+        self.map.write(offset, bytes)
+    }
+}
+
+/// Memory may have only a part of that commit, and a checkpoint would drop its record.
+#[test]
+fn a_panic_after_the_append_stops_all_writing() {
+    let fails = Arc::new(OnceLock::new());
+    let dir = Arc::new(Broken { dir: MemDir::new(), fails: Arc::clone(&fails) });
+    let options = store::Options { admits_readers: true, memory_bytes: 8 << 20, ..Default::default() };
+    let db = store::open_or_create(dir.clone(), &options).unwrap();
+    let durability = Durability::Buffered;
+    let begin = || {
+        let options = store::TransactionOptions { durability, ..Default::default() };
+        store::Transaction::begin(&db, options)
+    };
+    let mut tx = begin().unwrap();
+    let table = tx.create_table("t", Default::default()).unwrap();
+    db.acknowledge(tx.apply().unwrap()).unwrap();
+    let put = |key: &[u8]| {
+        let mut tx = begin()?;
+        tx.put(&table, key, b"")?;
+        db.acknowledge(tx.apply()?).map(drop)
+    };
+    put(b"before").unwrap();
+    fails.set(COMMIT).unwrap();
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            wait_until("the panic", || IS_ABOUT_TO.load(Ordering::SeqCst));
+            put(b"waiting").unwrap_err()
+        });
+        panics("the commit", || put(b"half"));
+        waiting.join().unwrap()
+    });
+    let (later, checkpoint) = (put(b"later").unwrap_err(), db.checkpoint().unwrap_err());
+    for refused in [waiting, later, checkpoint, db.close().unwrap_err()] {
+        assert_eq!(refused.kind(), ErrorKind::Latched, "{refused}");
+        assert!(refused.to_string().contains("panicked after"), "{refused}");
+    }
+    let db = store::open(dir_of(&dir.dir.files()), &options).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let has = |key: &[u8]| snapshot.get(&table, key).unwrap().is_some();
+    assert_eq!((has(b"before"), has(b"half"), has(b"waiting")), (true, true, false));
 }
 
 /// A bug in a worker is no reason to go on without it: memory would fill up, lazy commits would never be flushed.
