@@ -33,8 +33,8 @@ pub const NUMBER_LIMIT: u64 = 1 << 62;
 #[cold]
 pub fn used_up(what: &str, last: u64) -> crate::Error {
     crate::Error::corruption(format!(
-        "the last {what} has number {last}, and there is none after it: no database gets so far, so a file was \
-         forged or damaged; restore from a backup"
+        "the last {what} has number {last}, and there is none after it: no database gets so far, so a file \
+         was forged or damaged; restore from a backup"
     ))
 }
 

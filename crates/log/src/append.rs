@@ -5,8 +5,10 @@
 //!
 //! Lock order: `stock` before `appender`. An append that finds no segment ready releases `appender` first.
 
-use crate::evidence::REACH_AFTER_CLOSE_BYTES;
-use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, SegmentHeader, block_bytes};
+use crate::format::{
+    BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, REACH_AFTER_CLOSE_BYTES, SegmentHeader,
+    block_bytes,
+};
 use crate::handle::Log;
 use crate::segment::{Segment, Way};
 use crate::stock::Room;

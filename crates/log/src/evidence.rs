@@ -15,18 +15,14 @@
 //! field first: it must lie between *p* and the candidate, which old bytes and payloads satisfy by chance only once in
 //! 2^30 or more. Hostile bytes can satisfy it, so the bytes hashed are bounded by a multiple of the segment's length.
 
-use crate::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, block_bytes};
+use crate::format::{
+    ALIGN_BYTES, BLOCK_HEADER_BYTES, REACH_AFTER_CLOSE_BYTES, SEGMENT_HEADER_BYTES, block_bytes,
+};
 use crate::survey::Survey;
 use crate::window::{Found, Window};
 use base::{Error, Lsn, Result};
 use io::Dir;
 use std::sync::Arc;
-
-/// The distance after a closing block within which a later block is sought. A log that continued there is flushed before
-/// a block begins farther away ([`Log::append`](crate::Log::append)). So if none is found, there is none: after that
-/// flush, the first block cannot be lost. Reading to the end of the segment would cost every open of a closed log up to
-/// 100 ms.
-pub(crate) const REACH_AFTER_CLOSE_BYTES: u64 = 256 << 10;
 
 /// The largest number of times that a segment's length may be hashed in search of proofs.
 const MAX_PASSES: u64 = 16;

@@ -57,6 +57,12 @@ pub const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 /// successor.
 pub(crate) const END_BLOCK_BYTES: u64 = block_bytes(SUCCESSOR_BYTES);
 
+/// The distance after a closing block within which a later block is sought. A log that continued there is flushed
+/// before a block begins farther away ([`Log::append`](crate::Log::append)). So if none is found, there is none: after
+/// that flush, the first block cannot be lost. Reading to the end of the segment would cost every open of a closed log
+/// up to 100 ms.
+pub(crate) const REACH_AFTER_CLOSE_BYTES: u64 = 256 << 10;
+
 const SUCCESSOR_BYTES: usize = 24;
 const MAGIC: &[u8; 8] = b"PANDOLOG";
 const FORMAT: u32 = 1;

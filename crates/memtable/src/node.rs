@@ -134,8 +134,7 @@ impl<'m> Entry<'m> {
 }
 
 /// The bits of a timestamp in a node. They suffice for two thousand years of a million commits a second.
-const TIMESTAMP_BITS: u32 = 56;
-const _: () = assert!(base::limits::TIMESTAMP_LIMIT <= 1 << (TIMESTAMP_BITS - 1), "no file can use them up");
+const TIMESTAMP_BITS: u32 = base::limits::TIMESTAMP_LIMIT.trailing_zeros() + 1;
 
 /// Returns the word of a node for `newest` and `skip`.
 #[inline]

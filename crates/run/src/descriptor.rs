@@ -19,8 +19,8 @@ use page::{Kind, Page};
 /// levels than a page pointer can name.
 pub const MAX_HEIGHT: usize = 32;
 
-/// Records, and the bytes of keys and values, are no more than this: a data file has at most 2^52 bytes, and compression
-/// makes its pages at most 16 times shorter. So sums over many runs cannot overflow.
+/// Records, and the bytes of keys and values, are no more than this: a data file has at most 2^52 bytes, and
+/// compression makes its pages at most 16 times shorter. So sums over many runs cannot overflow.
 pub(crate) const MAX_CONTENT: u64 = 1 << 56;
 const _: () = assert!(MAX_CONTENT >= (PagePtr::MAX_UNIT + 1) * MAX_PAGE_BYTES as u64);
 

@@ -169,8 +169,8 @@ impl Checkpoint<'_> {
     /// Takes one step and returns the next one.
     ///
     /// # Errors
-    /// Up to [`Step::SpaceMap`], and from [`Step::Note`] on if nothing was written, a failure ends only this checkpoint;
-    /// any other latches the database.
+    /// Up to [`Step::SpaceMap`], and from [`Step::Note`] on if nothing was written, a failure ends only this
+    /// checkpoint; any other latches the database.
     pub fn step(&mut self) -> Result<Step> {
         let phase = Phase::Checkpoint { number: self.number().0, step: self.step.name() };
         let taken = phases::within(phase, || self.take_step());

@@ -65,8 +65,8 @@ impl Drop for Unpublished<'_> {
     #[cold]
     fn drop(&mut self) {
         let message = format!(
-            "a commit panicked after its record was appended to the log before LSN {}; close the database and \
-             open it again",
+            "a commit panicked after its record was appended to the log before LSN {}; close the database \
+             and open it again",
             self.end
         );
         let cause = Error::new(ErrorKind::Latched, message);

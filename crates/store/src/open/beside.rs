@@ -208,8 +208,8 @@ impl Follower {
     /// nothing did.
     ///
     /// # Errors
-    /// Those of reading the files; [`ErrorKind::Full`] if snapshots have taken all reader slots. The visible state stays
-    /// as it was; call it again.
+    /// Those of reading the files; [`ErrorKind::Full`] if snapshots have taken all reader slots. The visible state
+    /// stays as it was; call it again.
     pub fn catch_up(&mut self) -> Result<bool> {
         let store = Arc::clone(&self.store);
         if self.board.is_none() {

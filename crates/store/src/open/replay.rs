@@ -149,8 +149,8 @@ pub(crate) struct Replay<'s> {
 }
 
 impl<'s> Replay<'s> {
-    /// Begins at `at`. `ceiling` limits what is applied. `reader` is one of the store's: a store that is being opened has
-    /// free slots, and one that follows a writer may have none.
+    /// Begins at `at`. `ceiling` limits what is applied. `reader` is one of the store's: a store that is being opened
+    /// has free slots, and one that follows a writer may have none.
     pub fn new(store: &'s Store, reader: Reader, at: Position, ceiling: Option<Ceiling>) -> Self {
         Replay { store, reader, at, ceiling }
     }

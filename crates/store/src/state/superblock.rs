@@ -150,7 +150,8 @@ impl Superblock {
     }
 
     /// Decodes slot number `index`. Returns `Ok(None)` if it holds no intact superblock of its own: it was never
-    /// written, is torn, has a number beyond its limit, or has the other slot's, which the next checkpoint would take for the older one and overwrite.
+    /// written, is torn, has a number beyond its limit, or has the other slot's, which the next checkpoint would take
+    /// for the older one and overwrite.
     ///
     /// # Errors
     /// [`ErrorKind::Foreign`] if the slot is intact but has an unknown version.

@@ -1,5 +1,5 @@
-//! Commits that fail after they were staged: they leave no memory in the open memtable. And failures that wrote nothing:
-//! they stop nothing.
+//! Commits that fail after they were staged: they leave no memory in the open memtable. And failures that wrote
+//! nothing: they stop nothing.
 
 use base::ErrorKind;
 use base::budget::MemoryCategory;
