@@ -22,6 +22,22 @@ pub const MAX_PIECES: usize = 64 << 10;
 /// The longest value in bytes: 16 GiB. Its index of pieces takes 1 MiB.
 pub const MAX_VALUE_BYTES: u64 = PIECE_BYTES as u64 * MAX_PIECES as u64;
 
+/// Commit timestamps in files stay below this. A node of a memtable has 56 bits for one, so a file cannot bring it near
+/// that end. A million commits a second reach it after a thousand years.
+pub const TIMESTAMP_LIMIT: u64 = 1 << 55;
+/// LSNs, and the numbers of checkpoints, segments and generations, stay below this in files, so that sums of them
+/// cannot overflow.
+pub const NUMBER_LIMIT: u64 = 1 << 62;
+
+/// Returns the error for a database that has no number left after that of its last `what`.
+#[cold]
+pub fn used_up(what: &str, last: u64) -> crate::Error {
+    crate::Error::corruption(format!(
+        "the last {what} has number {last}, and there is none after it: no database gets so far, so a file \
+         was forged or damaged; restore from a backup"
+    ))
+}
+
 /// Returns the longest key in bytes that pages of `page_bytes` can hold: a quarter of a page less its bookkeeping, so
 /// that an inner page always has room for three entries.
 pub const fn max_key_bytes(page_bytes: usize) -> usize {

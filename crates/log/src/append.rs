@@ -5,7 +5,10 @@
 //!
 //! Lock order: `stock` before `appender`. An append that finds no segment ready releases `appender` first.
 
-use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, SegmentHeader, block_bytes};
+use crate::format::{
+    BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, REACH_AFTER_CLOSE_BYTES, SegmentHeader,
+    block_bytes,
+};
 use crate::handle::Log;
 use crate::segment::{Segment, Way};
 use crate::stock::Room;
@@ -87,6 +90,8 @@ pub(crate) struct Appender {
     /// first append. The sync that should have made it durable may have failed, and a page cache that dropped it would
     /// leave a hole before the appended blocks.
     pub reopened: Option<[u8; BLOCK_HEADER_BYTES]>,
+    /// The place after that closing block, until the log is known to be durable beyond it.
+    pub continued_at: Option<Lsn>,
     /// The number of flushes at the last look of [`Log::prepare_in_time`], and how many looks in a row found new ones.
     pub flushes: u64,
     pub flushed_looks: u32,
@@ -121,6 +126,7 @@ impl Appender {
             ended: None,
             stop: None,
             reopened,
+            continued_at: reopened.map(|_| end),
             flushes: 0,
             flushed_looks: 0,
             stored_pages: 0,
@@ -235,6 +241,16 @@ impl Appender {
         Err(error)
     }
 
+    /// Returns whether the log, which is durable before `synced`, must be flushed before another block. It continued
+    /// after a closing block, and a power loss could still undo the first block and keep the next one, which begins too
+    /// far away to be noticed when the log is opened. It would follow the first block if that was appended again.
+    #[cold]
+    fn must_flush_first(&mut self, synced: Lsn) -> bool {
+        self.continued_at = self.continued_at.filter(|&at| synced <= at);
+        let farthest_bytes = REACH_AFTER_CLOSE_BYTES - BLOCK_HEADER_BYTES as u64;
+        self.continued_at.is_some() && self.appended_bytes > farthest_bytes
+    }
+
     /// Ends the current segment and continues in `next`.
     #[cold]
     pub(crate) fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
@@ -281,7 +297,8 @@ impl Log {
     /// Appends one block and returns the LSN after it. When this returns, the block survives a killed process, but no
     /// power loss before a [`Log::sync`] through that LSN. An append costs a checksum and a copy, and from 2 KiB on a
     /// system call. If [`Log::prepare_next`] did not run in time, an append now and then also makes a new segment, with
-    /// three syncs. For a block that will be synced at once, [`Log::append_to_sync`] is cheaper.
+    /// three syncs. In a log that was closed in order and opened again, the append after the first 256 KiB also flushes
+    /// them, unless they were synced. For a block that will be synced at once, [`Log::append_to_sync`] is cheaper.
     ///
     /// # Errors
     /// - [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`].
@@ -335,6 +352,12 @@ impl Log {
             if let Some(closing) = appender.reopened {
                 appender.check_closing(closing)?;
             }
+            if appender.continued_at.is_some() && appender.must_flush_first(self.synced()) {
+                let end = appender.end;
+                drop(appender);
+                self.sync(end)?;
+                continue;
+            }
             match appender.append(Kind::Data, payload, self.stamp(), way) {
                 Ok(Some(end)) => {
                     // Relaxed: an estimate, for `Log::has_room`. The append after it looks again, under the lock.
@@ -359,6 +382,13 @@ impl Log {
     /// The caller holds the appender's lock.
     pub(crate) fn forget_room(&self) {
         self.room_bytes.store(0, Ordering::Relaxed); // Relaxed: as in `append_by`.
+    }
+
+    /// Stops all appends and flushes because of `cause`, as a failed append does.
+    #[cold]
+    pub fn stop(&self, cause: &Error) {
+        self.forget_room();
+        lock(&self.appender).latch(cause);
     }
 
     /// Returns whether an earlier failure stopped all appends.

@@ -8,37 +8,35 @@
 //! 2. A segment of a newer generation: its recovery first made everything before its cut durable, and a cut at *p*
 //!    would have led the scan there.
 //!
+//! After a closing block, a block of a later run may be the only one that a power loss has left. It proves nothing, and
+//! it must not follow what is appended in its place: the log then continues in a new generation ([`is_continued`]).
+//!
 //! Blocks prove themselves without their neighbours, at any multiple of 8. Candidates are filtered by their `synced`
 //! field first: it must lie between *p* and the candidate, which old bytes and payloads satisfy by chance only once in
 //! 2^30 or more. Hostile bytes can satisfy it, so the bytes hashed are bounded by a multiple of the segment's length.
 
-use crate::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, block_bytes};
+use crate::format::{
+    ALIGN_BYTES, BLOCK_HEADER_BYTES, REACH_AFTER_CLOSE_BYTES, SEGMENT_HEADER_BYTES, block_bytes,
+};
 use crate::survey::Survey;
 use crate::window::{Found, Window};
 use base::{Error, Lsn, Result};
 use io::Dir;
 use std::sync::Arc;
 
-/// The distance within which proofs are sought in each segment after a closing block that is still followed by its
-/// zeros. There are proofs only if the log was opened again and appended to, and just the first of those sectors was
-/// lost; the first appended blocks are near. Reading to the ends of the segments would cost every open of a closed log
-/// up to 100 ms.
-pub(crate) const REACH_BEHIND_CLOSE_BYTES: u64 = 256 << 10;
-
 /// The largest number of times that a segment's length may be hashed in search of proofs.
 const MAX_PASSES: u64 = 16;
 
-/// Returns the proof that the log was once durable beyond `at`, the bad block in `window`, or `None` if there is no
-/// proof within `reach_bytes` of the places where each segment may continue.
+/// Returns the proof that the log was once durable beyond `at`, the bad block in `window`, or `None` if there is none.
 pub(crate) fn of_durability(
     dir: &Arc<dyn Dir>,
     survey: &Survey,
     window: &mut Window,
     at: Lsn,
-    reach_bytes: u64,
 ) -> Result<Option<String>> {
     let here = window.header;
-    if let Some(proof) = in_segment(window, Lsn(at.0 + ALIGN_BYTES), at, reach_bytes)? {
+    let least = Lsn(at.0 + 1);
+    if let Some(proof) = in_segment(window, Lsn(at.0 + ALIGN_BYTES), least, u64::MAX)? {
         return Ok(Some(proof));
     }
     for later in survey.after(here.number)? {
@@ -50,7 +48,7 @@ pub(crate) fn of_durability(
         }
         if later.generation == here.generation && later.first_lsn > at {
             let mut window = Window::open(dir, later)?;
-            if let Some(proof) = in_segment(&mut window, later.first_lsn, at, reach_bytes)? {
+            if let Some(proof) = in_segment(&mut window, later.first_lsn, least, u64::MAX)? {
                 return Ok(Some(proof));
             }
         }
@@ -58,8 +56,21 @@ pub(crate) fn of_durability(
     Ok(None)
 }
 
-/// Finds a block in `window`, from `start` on, that says the log was durable beyond `at`.
-fn in_segment(window: &mut Window, start: Lsn, at: Lsn, reach_bytes: u64) -> Result<Option<String>> {
+/// Returns whether the log was opened again after the closing block before `at` in `window`, and anything is left of
+/// what was appended then. A segment after that of the closing block is taken for such a rest: closing removes them.
+pub(crate) fn is_continued(survey: &Survey, window: &mut Window, at: Lsn) -> Result<bool> {
+    let here = window.header;
+    if survey.after(here.number)?.iter().any(|later| later.generation >= here.generation) {
+        return Ok(true);
+    }
+    // A log that continues states from its first block on that it is durable up to the closing block.
+    let least = Lsn(at.0 - BLOCK_HEADER_BYTES as u64);
+    Ok(in_segment(window, Lsn(at.0 + ALIGN_BYTES), least, REACH_AFTER_CLOSE_BYTES)?.is_some())
+}
+
+/// Finds a block in `window`, from `start` on, that says the log was durable up to `least` or beyond. Looks at
+/// `reach_bytes`.
+fn in_segment(window: &mut Window, start: Lsn, least: Lsn, reach_bytes: u64) -> Result<Option<String>> {
     let header = window.header;
     let end = header.len_bytes.min(header.offset_of(start).saturating_add(reach_bytes));
     let last = end.saturating_sub(BLOCK_HEADER_BYTES as u64);
@@ -69,7 +80,7 @@ fn in_segment(window: &mut Window, start: Lsn, at: Lsn, reach_bytes: u64) -> Res
     while offset <= last {
         let lsn = header.lsn_at(offset);
         offset += ALIGN_BYTES;
-        let Some(block) = window.block_header(lsn)?.filter(|b| b.synced > at && b.synced <= lsn) else {
+        let Some(block) = window.block_header(lsn)?.filter(|b| b.synced >= least && b.synced <= lsn) else {
             continue;
         };
         let bytes = block_bytes(block.payload_bytes as usize);
@@ -78,7 +89,7 @@ fn in_segment(window: &mut Window, start: Lsn, at: Lsn, reach_bytes: u64) -> Res
         }
         budget_bytes = budget_bytes.checked_sub(bytes).ok_or_else(|| {
             Error::corruption(format!(
-                "{}: too many bytes after LSN {at} look like blocks but are none",
+                "{}: too many bytes after LSN {start} look like blocks but are none",
                 header.name()
             ))
         })?;

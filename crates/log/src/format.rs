@@ -40,6 +40,7 @@
 //! Number, generation and first LSN of the successor. A closing block has no payload, but is written together with 32
 //! zeros after it.
 
+use base::limits::NUMBER_LIMIT;
 use base::{CheckpointNo, DatabaseId, Lsn, checksum};
 
 /// Bytes of a segment header; the first block follows.
@@ -52,11 +53,15 @@ pub(crate) const ALIGN_BYTES: u64 = 8;
 pub const MAX_PAYLOAD_BYTES: usize = 65 << 20;
 /// The longest segment that is accepted, 1 GiB: a header that claims more is rejected before anything is read.
 pub const MAX_SEGMENT_BYTES: u64 = 1 << 30;
-/// Numbers, generations and LSNs of a header stay below this, so that sums of them cannot overflow.
-const MAX_NUMBER: u64 = 1 << 62;
 /// The length of an end block in bytes. Every append leaves room for one, so that a segment can always name its
 /// successor.
 pub(crate) const END_BLOCK_BYTES: u64 = block_bytes(SUCCESSOR_BYTES);
+
+/// The distance after a closing block within which a later block is sought. A log that continued there is flushed
+/// before a block begins farther away ([`Log::append`](crate::Log::append)). So if none is found, there is none: after
+/// that flush, the first block cannot be lost. Reading to the end of the segment would cost every open of a closed log
+/// up to 100 ms.
+pub(crate) const REACH_AFTER_CLOSE_BYTES: u64 = 256 << 10;
 
 const SUCCESSOR_BYTES: usize = 24;
 const MAGIC: &[u8; 8] = b"PANDOLOG";
@@ -85,7 +90,7 @@ pub(crate) fn segment_name(number: u64) -> String {
 /// Returns the number in a segment's name, or `None` for any other file.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let number = u64::from_str_radix(name.strip_prefix("log-")?, 16).ok()?;
-    (segment_name(number) == name && number < MAX_NUMBER).then_some(number)
+    (segment_name(number) == name && number < NUMBER_LIMIT).then_some(number)
 }
 
 /// Returns the `index`-th 8-byte word of `bytes`, which is long enough.
@@ -334,7 +339,7 @@ impl SegmentHeader {
     fn objection(&self) -> Option<String> {
         let numbers =
             [self.generation, self.number, self.first_lsn.0, self.previous, self.previous_generation];
-        if numbers.iter().any(|&number| number >= MAX_NUMBER) || self.cut > self.first_lsn {
+        if numbers.iter().any(|&number| number >= NUMBER_LIMIT) || self.cut > self.first_lsn {
             return Some(format!("its numbers make no sense: {self:?}"));
         }
         let shortest = SEGMENT_HEADER_BYTES as u64 + END_BLOCK_BYTES;

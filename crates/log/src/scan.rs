@@ -6,7 +6,8 @@
 //! 3. An end block leads to its successor, which must be there. So does the cut that the first segment of a newer
 //!    generation declares for this one. It was declared when everything before it had been made durable, so a bad block
 //!    before it is damage.
-//! 4. At any other bad block the log ends, unless there is proof that it once continued (`evidence`).
+//! 4. At any other bad block the log ends, unless there is proof that it once continued (`evidence`). After a closing
+//!    block it was closed in order, unless a block is left that was appended since.
 
 use crate::evidence;
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, Position, SegmentHeader, Successor, block_bytes};
@@ -35,7 +36,7 @@ pub struct Tail {
     /// The newest checkpoint that any block of the prefix names. If it is newer than that of the superblock, a newer
     /// superblock was lost, and the caller must not continue.
     pub newest_checkpoint: CheckpointNo,
-    /// Whether the log was closed in order, so that resuming it writes nothing.
+    /// Whether the log was closed in order and nothing was appended since, so that resuming it writes nothing.
     pub closed: bool,
     /// The number of payloads that were visited.
     pub blocks: u64,
@@ -218,13 +219,16 @@ impl Walk<'_> {
                 "{place}; but {name} states that the log was durable up to LSN {cut}"
             )));
         }
-        let closed = self.closing == Some(at) && window.is_blank(at)?;
-        let reach_bytes = if closed { evidence::REACH_BEHIND_CLOSE_BYTES } else { u64::MAX };
-        if let Some(proof) = evidence::of_durability(self.dir, &self.tail.survey, window, at, reach_bytes)? {
-            return Err(Error::corruption(format!("{place}; but {proof}")));
+        let (dir, survey) = (self.dir, &self.tail.survey);
+        let ends_closed = self.closing == Some(at) && window.is_blank(at)?;
+        self.tail.closed = ends_closed && !evidence::is_continued(survey, window, at)?;
+        if self.tail.closed {
+            return Ok(());
         }
-        self.tail.closed = closed;
-        Ok(())
+        match evidence::of_durability(dir, survey, window, at)? {
+            Some(proof) => Err(Error::corruption(format!("{place}; but {proof}"))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -133,11 +133,13 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// Returns the word of a node for `newest` and `skip`. 56 bits of timestamps suffice for two thousand years of a
-/// million commits a second.
+/// The bits of a timestamp in a node. They suffice for two thousand years of a million commits a second.
+const TIMESTAMP_BITS: u32 = base::limits::TIMESTAMP_LIMIT.trailing_zeros() + 1;
+
+/// Returns the word of a node for `newest` and `skip`.
 #[inline]
 fn pack(newest: CommitTs, skip: usize) -> u64 {
-    assert!(newest.0 >> 56 == 0 && skip <= MAX_SKIP, "a timestamp of 56 bits, a skip of 8");
+    assert!(newest.0 >> TIMESTAMP_BITS == 0 && skip <= MAX_SKIP, "a timestamp of 56 bits, a skip of 8");
     newest.0 << 8 | skip as u64
 }
 

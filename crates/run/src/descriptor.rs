@@ -19,6 +19,11 @@ use page::{Kind, Page};
 /// levels than a page pointer can name.
 pub const MAX_HEIGHT: usize = 32;
 
+/// Records, and the bytes of keys and values, are no more than this: a data file has at most 2^52 bytes, and
+/// compression makes its pages at most 16 times shorter. So sums over many runs cannot overflow.
+pub(crate) const MAX_CONTENT: u64 = 1 << 56;
+const _: () = assert!(MAX_CONTENT >= (PagePtr::MAX_UNIT + 1) * MAX_PAGE_BYTES as u64);
+
 /// A B+tree of immutable pages, given by its root.
 ///
 /// ```
@@ -72,7 +77,7 @@ impl Run {
     }
 
     /// Decodes the on-disk form. Returns [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the height fits no
-    /// tree, the flags are unknown, or its leaves would take no space.
+    /// tree, the flags are unknown, its leaves would take no space, or no data file could hold it.
     pub fn decode(bytes: &[u8; Run::BYTES]) -> Result<Run> {
         let mut reader = codec::Reader::new(bytes);
         let mut parts =
@@ -92,6 +97,11 @@ impl Run {
             && (root != [0; PagePtr::BYTES] || flags != 0 || records != 0 || size != 0 || leaves != 0)
         {
             return Err(Error::corruption("run descriptor: height is 0, but it has a root or records"));
+        }
+        if leaves > PagePtr::MAX_UNIT || records.max(size) > MAX_CONTENT {
+            return Err(Error::corruption(format!(
+                "run descriptor: {records} records with {size} bytes in {leaves} leaves fit no data file"
+            )));
         }
         let root = (height > 0).then(|| PagePtr::decode(&root));
         Ok(Run { root, height, records, bytes: size, leaves, saved_units, deletes: flags == DELETES_FLAG })
@@ -161,7 +171,7 @@ mod tests {
     fn bytes_that_fit_no_run_are_refused() {
         let root = Some(PagePtr::new(9, 4, 7));
         let good = Run { root, height: 3, records: 10, bytes: 200, leaves: 2, ..Run::EMPTY }.encode();
-        for (at, value) in [(16, 0), (16, 33), (17, 2), (18, 31), (23, 9)] {
+        for (at, value) in [(16, 0), (16, 33), (17, 2), (18, 31), (23, 9), (31, 2), (39, 2), (45, 1)] {
             let mut bad = good;
             bad[at] = value;
             assert!(Run::decode(&bad).is_err(), "byte {at} = {value}");

@@ -35,11 +35,11 @@ mod reader;
 
 pub use reader::{EpochGuard, Reader, Suspended};
 
-use crate::TableId;
 use crate::latency::Latencies;
 use crate::reads::{ReadCounts, ReadTotals, Reads};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock, loom_fence};
+use crate::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr;
@@ -179,6 +179,15 @@ impl Slots {
     pub fn claim(self: &Arc<Self>) -> Option<Reader> {
         let (index, turn) = self.claim_index()?;
         Some(Reader::new(Arc::clone(self), index, turn))
+    }
+
+    /// Does what [`Slots::claim`] does.
+    ///
+    /// # Errors
+    /// [`Full`](ErrorKind::Full) if all slots are taken.
+    pub fn claim_or_full(self: &Arc<Self>) -> Result<Reader> {
+        let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
+        self.claim().ok_or_else(full)
     }
 
     fn claim_index(&self) -> Option<(usize, u64)> {

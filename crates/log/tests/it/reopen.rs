@@ -314,10 +314,51 @@ fn a_stale_block_does_not_follow_a_new_one() {
 
     let dir = dir_of(&files);
     let (found, tail) = scan(&dir, START).unwrap();
-    assert_eq!((found, tail.closed), (vec![b"kept".to_vec()], true));
+    assert_eq!((found, tail.closed), (vec![b"kept".to_vec()], false));
     let log = Log::resume(dir.clone(), tail, CheckpointNo(0), SMALL).unwrap();
     log.append(b"another of 15 b").unwrap();
     assert_eq!(scan(&dir, START).unwrap().0, [&b"kept"[..], b"another of 15 b"]);
+}
+
+/// Nor may it follow the same block when that is appended again: an application that starts anew repeats what it did.
+#[test]
+fn a_stale_block_does_not_follow_the_same_one() {
+    let long = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
+    let (reach, mut flushed) = (256 << 10, 0);
+    // The stale block is near, in the next segment, or as far away as one may be that was never flushed.
+    let near = [8, 440, 600, 3500, 5000, 20_000].map(|bytes| (SMALL, bytes));
+    let far = [reach - 100, reach - 72, reach - 64, reach - 56, reach, 2 * reach].map(|bytes| (long, bytes));
+    for (options, bytes) in near.into_iter().chain(far) {
+        let dir = memory();
+        let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+        log.append(b"one").unwrap();
+        log.close().unwrap();
+        let closed = files_of(&*dir);
+        let (name, before) = closed.first_key_value().unwrap();
+        let log = Log::resume(dir.clone(), scan(&dir, START).unwrap().1, CheckpointNo(0), options).unwrap();
+        let (at, repeated) = (log.end(), vec![7; bytes]);
+        log.append(&repeated).unwrap();
+        let stats = log.stats();
+        log.append(b"never acknowledged").unwrap();
+        if log.synced() > at.lsn {
+            assert_eq!((log.stats().syncs, bytes > reach - 64), (stats.syncs + 1, true), "{bytes} bytes");
+            flushed += 1;
+            continue;
+        }
+        // A power loss keeps all sectors written since, except the first one.
+        let mut files = files_of(&*dir);
+        let sector = (96 + at.lsn.0 as usize) / 512 * 512;
+        files.get_mut(name).unwrap()[sector..sector + 512].copy_from_slice(&before[sector..sector + 512]);
+
+        let dir = dir_of(&files);
+        let (found, tail) = scan(&dir, START).unwrap();
+        assert_eq!(found, [b"one"]);
+        let log = Log::resume(dir.clone(), tail, CheckpointNo(0), options).unwrap();
+        log.sync(log.append(&repeated).unwrap()).unwrap();
+        let found = scan(&dir, START).unwrap().0;
+        assert_eq!((found.len(), &found[1]), (2, &repeated), "{bytes} bytes");
+    }
+    assert_eq!(flushed, 3);
 }
 
 #[test]

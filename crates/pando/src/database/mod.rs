@@ -138,6 +138,8 @@ impl Database {
     ///
     /// # Errors
     /// The error that keeps this process from following the writer. Snapshots then still show what they showed before.
+    /// [`ErrorKind::Full`] if snapshots have taken all reader slots; [`ErrorKind::Latched`] if the thread that follows
+    /// the writer panicked: open the database again.
     pub fn catch_up(&self) -> Result<()> {
         self.shared.store.check_process()?;
         self.shared.following.as_ref().map_or(Ok(()), Following::catch_up)

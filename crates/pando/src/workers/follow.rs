@@ -1,5 +1,6 @@
 //! The thread that keeps a database up to date while another process writes it.
 
+use super::attend;
 use super::signals::Signals;
 use base::sync::lock;
 use base::{Error, Result};
@@ -15,31 +16,50 @@ const MOST_WAIT: Duration = Duration::from_millis(8);
 /// The interval at which the thread checks whether its slot was taken away, and the wait after an error.
 const TICK: Duration = Duration::from_millis(100);
 
+/// The name of the thread.
+const NAME: &str = "pando-follow";
+
+/// What the thread works on.
+#[derive(Debug)]
+enum State {
+    /// The store follows the writer.
+    Following(Box<Follower>),
+    /// The database was closed.
+    Stopped,
+    /// The thread panicked. What the follower was doing may be half done, so it is not used again.
+    Failed(Error),
+}
+
 /// A follower, and the thread that makes it catch up.
 #[derive(Debug)]
 pub(crate) struct Following {
-    follower: Arc<Mutex<Option<Follower>>>,
+    state: Arc<Mutex<State>>,
     signals: Arc<Signals>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Following {
     pub fn start(follower: Follower, signals: &Arc<Signals>) -> Result<Self> {
-        let follower = Arc::new(Mutex::new(Some(follower)));
+        let state = Arc::new(Mutex::new(State::Following(Box::new(follower))));
         let run = {
-            let (follower, signals) = (Arc::clone(&follower), Arc::clone(signals));
-            move || run(&follower, &signals)
+            let (state, signals) = (Arc::clone(&state), Arc::clone(signals));
+            move || {
+                if let Err(panic) = attend(NAME, || run(&state, &signals)) {
+                    *lock(&state) = State::Failed(panic);
+                }
+            }
         };
-        let thread = thread::Builder::new().name("pando-follow".to_owned()).spawn(run);
-        let thread = thread.map_err(|cause| Error::io("start the thread pando-follow", cause))?;
-        Ok(Following { follower, signals: Arc::clone(signals), thread: Mutex::new(Some(thread)) })
+        let thread = thread::Builder::new().name(NAME.to_owned()).spawn(run);
+        let thread = thread.map_err(|cause| Error::io(format!("start the thread {NAME}"), cause))?;
+        Ok(Following { state, signals: Arc::clone(signals), thread: Mutex::new(Some(thread)) })
     }
 
     /// Waits until everything is visible that the writer showed when this was called.
     pub fn catch_up(&self) -> Result<()> {
-        match &mut *lock(&self.follower) {
-            Some(follower) => follower.catch_up().map(drop),
-            None => Ok(()),
+        match &mut *lock(&self.state) {
+            State::Following(follower) => follower.catch_up().map(drop),
+            State::Stopped => Ok(()),
+            State::Failed(panic) => Err(panic.duplicate()),
         }
     }
 
@@ -49,21 +69,20 @@ impl Following {
         if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();
         }
-        drop(lock(&self.follower).take());
+        *lock(&self.state) = State::Stopped;
     }
 
     /// Forgets the thread in a forked child: it has no thread to end, and the files are the parent's.
     pub fn forget(&self) {
         std::mem::forget(lock(&self.thread).take());
-        std::mem::forget(lock(&self.follower).take());
+        std::mem::forget(std::mem::replace(&mut *lock(&self.state), State::Stopped));
     }
 }
 
-fn run(follower: &Mutex<Option<Follower>>, signals: &Signals) {
+fn run(state: &Mutex<State>, signals: &Signals) {
     let (begun, mut ticked, mut wait) = (Instant::now(), Instant::now(), LEAST_WAIT);
     while !signals.wait_to_follow(wait) {
-        let mut follower = lock(follower);
-        let Some(follower) = &mut *follower else { break };
+        let State::Following(follower) = &mut *lock(state) else { break };
         let mut step = || {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();

@@ -52,7 +52,13 @@ impl Workers {
     fn spawn(&mut self, name: &str, store: &Arc<Store>, run: fn(&Arc<Store>, &Arc<Signals>)) -> Result<()> {
         let (store, signals) = (Arc::clone(store), Arc::clone(&self.signals));
         let named = name.to_owned();
-        let run = move || attend(&named, &store, &signals, run);
+        let run = move || {
+            if let Err(panic) = attend(&named, || run(&store, &signals)) {
+                // It may have left work half done: later commits return the reason.
+                store.stop_writing(panic);
+                signals.set_room(Room::Unattended);
+            }
+        };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         self.threads
             .push(thread.map_err(|cause| base::Error::io(format!("start the thread {name}"), cause))?);
@@ -73,18 +79,17 @@ impl Drop for Workers {
     }
 }
 
-/// Runs a worker. If it panics, it may have left work half done: the store stops writing, and later commits return the
-/// reason.
-fn attend(name: &str, store: &Arc<Store>, signals: &Arc<Signals>, run: fn(&Arc<Store>, &Arc<Signals>)) {
-    let ended = panic::catch_unwind(AssertUnwindSafe(|| run(store, signals)));
-    if let Err(panic) = ended {
+/// Runs the worker `name`.
+///
+/// # Errors
+/// [`ErrorKind::Latched`] with the message of its panic.
+fn attend(name: &str, run: impl FnOnce()) -> Result<()> {
+    panic::catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
         let said = said.unwrap_or_else(|| "no message".to_owned());
-        let message = format!("the thread {name} of the database panicked: {said}");
-        store.stop_writing(Error::new(ErrorKind::Latched, message));
-        signals.set_room(Room::Unattended);
-    }
+        Error::new(ErrorKind::Latched, format!("the thread {name} of the database panicked: {said}"))
+    })
 }
 
 fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {

@@ -19,6 +19,7 @@ mod counters;
 mod displaced;
 mod examples;
 mod explain;
+mod forged;
 mod full_disk;
 mod large;
 mod long_readers;

@@ -1,7 +1,7 @@
 //! Code of the caller's that panics, wherever the engine calls it, costs that call alone. A panic of the engine's own
 //! threads stops all writing, and says so.
 
-use crate::support::small;
+use crate::support::{dir_of, small};
 use base::Result;
 use io::{Dir, File, Lock, LogMap, MemDir};
 use pando::{Database, Durability, ErrorKind, TableOptions, TransactionOptions};
@@ -216,7 +216,7 @@ fn closures_iterators_and_sinks_that_panic_cost_their_call_alone() {
     db.close().unwrap();
 }
 
-/// Syncs by the thread that `fails` names panic.
+/// Syncs by the thread that `fails` names panic, and reads as well if it follows a writer.
 #[derive(Debug)]
 struct Broken {
     dir: MemDir,
@@ -276,6 +276,8 @@ impl File for BrokenFile {
         self.file.name()
     }
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let follows = self.fails.get().is_some_and(|fails| *fails == FOLLOW);
+        assert!(!follows || std::thread::current().name() != Some(FOLLOW), "a file that panics");
         self.file.read_at(buffer, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -299,11 +301,115 @@ impl File for BrokenFile {
         self.file.sync()
     }
     fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>> {
-        self.file.map(len)
+        let map = self.file.map(len)?;
+        let (name, fails) = (self.name().to_owned(), Arc::clone(&self.fails));
+        Ok(map.map(|map| Arc::new(BrokenMap { map, name, fails }) as Arc<dyn LogMap>))
     }
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.file.discard(offset, len)
     }
+}
+
+/// The thread of a reader beside a writer.
+const FOLLOW: &str = "pando-follow";
+
+#[test]
+fn a_panic_of_the_thread_that_follows_a_writer_is_reported() {
+    let fails = Arc::new(OnceLock::new());
+    let dir = Arc::new(Broken { dir: MemDir::new(), fails: Arc::clone(&fails) });
+    let options = store::Options { admits_readers: true, memory_bytes: 8 << 20, ..Default::default() };
+    let writer = store::open_or_create(dir.clone(), &options).unwrap();
+    let put = |key: &[u8]| {
+        let mut tx = store::Transaction::begin(&writer, Default::default()).unwrap();
+        let table = match tx.table("t").unwrap() {
+            Some(table) => table,
+            None => tx.create_table("t", Default::default()).unwrap(),
+        };
+        tx.put(&table, key, b"").unwrap();
+        writer.acknowledge(tx.apply().unwrap()).unwrap();
+    };
+    put(b"before");
+    let reader = small().read_only(true).open_in(dir).unwrap();
+    assert!(reader.is_beside_writer());
+    fails.set(FOLLOW).unwrap();
+    put(b"after");
+    wait_until("the report", || {
+        put(b"more");
+        reader.catch_up().is_err_and(|error| {
+            assert_eq!(error.kind(), ErrorKind::Latched, "{error}");
+            assert!(error.to_string().contains(FOLLOW) && error.to_string().contains("a file that panics"));
+            true
+        })
+    });
+    let there = reader.snapshot().unwrap().table("t").unwrap().unwrap();
+    assert!(reader.get(&there, b"before").unwrap().is_some(), "reads go on");
+    reader.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[derive(Debug)]
+struct BrokenMap {
+    map: Arc<dyn LogMap>,
+    name: String,
+    fails: Arc<OnceLock<&'static str>>,
+}
+
+/// A commit that panics where it shows readers how far they may read: after its append.
+const COMMIT: &str = "commit";
+/// Whether it is about to.
+static IS_ABOUT_TO: AtomicBool = AtomicBool::new(false);
+
+impl LogMap for BrokenMap {
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.name == "visible" && self.fails.get() == Some(&COMMIT) {
+            IS_ABOUT_TO.store(true, Ordering::SeqCst);
+            // Another commit comes to wait for the commit lock.
+            std::thread::sleep(Duration::from_millis(100));
+            panic!("a map that panics");
+        }
+        self.map.write(offset, bytes)
+    }
+}
+
+/// Memory may have only a part of that commit, and a checkpoint would drop its record.
+#[test]
+fn a_panic_after_the_append_stops_all_writing() {
+    let fails = Arc::new(OnceLock::new());
+    let dir = Arc::new(Broken { dir: MemDir::new(), fails: Arc::clone(&fails) });
+    let options = store::Options { admits_readers: true, memory_bytes: 8 << 20, ..Default::default() };
+    let db = store::open_or_create(dir.clone(), &options).unwrap();
+    let durability = Durability::Buffered;
+    let begin = || {
+        let options = store::TransactionOptions { durability, ..Default::default() };
+        store::Transaction::begin(&db, options)
+    };
+    let mut tx = begin().unwrap();
+    let table = tx.create_table("t", Default::default()).unwrap();
+    db.acknowledge(tx.apply().unwrap()).unwrap();
+    let put = |key: &[u8]| {
+        let mut tx = begin()?;
+        tx.put(&table, key, b"")?;
+        db.acknowledge(tx.apply()?).map(drop)
+    };
+    put(b"before").unwrap();
+    fails.set(COMMIT).unwrap();
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            wait_until("the panic", || IS_ABOUT_TO.load(Ordering::SeqCst));
+            put(b"waiting").unwrap_err()
+        });
+        panics("the commit", || put(b"half"));
+        waiting.join().unwrap()
+    });
+    let (later, checkpoint) = (put(b"later").unwrap_err(), db.checkpoint().unwrap_err());
+    for refused in [waiting, later, checkpoint, db.close().unwrap_err()] {
+        assert_eq!(refused.kind(), ErrorKind::Latched, "{refused}");
+        assert!(refused.to_string().contains("panicked after"), "{refused}");
+    }
+    let db = store::open(dir_of(&dir.dir.files()), &options).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let has = |key: &[u8]| snapshot.get(&table, key).unwrap().is_some();
+    assert_eq!((has(b"before"), has(b"half"), has(b"waiting")), (true, true, false));
 }
 
 /// A bug in a worker is no reason to go on without it: memory would fill up, lazy commits would never be flushed.

@@ -33,7 +33,7 @@ mod relocate;
 mod split;
 mod write_back;
 
-use crate::descriptor::Run;
+use crate::descriptor::{MAX_CONTENT, Run};
 use crate::get::find;
 use crate::large::{adopt_large, read_large, record_hash, retire_large, value_bytes, write_large};
 use arena::Arena;
@@ -300,6 +300,8 @@ impl<'a> Editor<'a> {
         }
         let Editor { root, height, records, bytes, leaves, saved_units, deletes, .. } = self;
         let deletes = deletes && root.is_some();
+        // Only counts that were forged before reach the limit.
+        let (records, bytes) = (records.min(MAX_CONTENT), bytes.min(MAX_CONTENT));
         let run = Run { root, height, records, bytes, leaves, saved_units, deletes };
         Ok((run, self.counters))
     }

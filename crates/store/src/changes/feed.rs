@@ -90,8 +90,7 @@ impl Store {
 
     /// Returns the names of the tables of a checkpoint.
     fn tables_of(&self, tables: &Tables) -> Result<Names> {
-        let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let reader = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim_or_full()?;
         let mut names = Names::new();
         let mut cursor = Cursor::new(tables.layers(TableId::CATALOG).1);
         cursor.seek_first(&self.pool, &reader)?;

@@ -13,7 +13,7 @@ use super::value::ChangeValue;
 use crate::state::names::{TableChange, TableInfo};
 use base::op::{DELTA_BYTES, Decoder, Op};
 use base::slots::Reader;
-use base::{Error, ErrorKind, Result, TableId};
+use base::{Error, Result, TableId};
 use page::Value;
 use run::{Cursor, Delta};
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ impl<'f> Operations<'f> {
         }
         let reader = match attached.is_empty() {
             true => None,
-            false => Some(change.guard.store.slots.claim().ok_or_else(no_slot)?),
+            false => Some(change.guard.store.slots.claim_or_full()?),
         };
         let (run, table, at) = (None, None, At::Nothing);
         Ok(Operations { change, reader, next_table: 0, attached, run, rest, table, at })
@@ -259,9 +259,4 @@ impl<'f> Operations<'f> {
 #[cold]
 fn no_record() -> Error {
     Error::corruption("its checksum is correct, but it is not a commit record")
-}
-
-#[cold]
-fn no_slot() -> Error {
-    Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots")
 }

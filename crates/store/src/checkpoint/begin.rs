@@ -10,6 +10,7 @@ use crate::state::store::Store;
 use crate::state::superblock::Superblock;
 use crate::state::tables::Tables;
 use crate::state::view::SealedMemtable;
+use base::limits::{NUMBER_LIMIT, used_up};
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result};
 use std::cell::OnceCell;
@@ -137,14 +138,16 @@ impl Store {
         }
         let moves = moves.filter(|_| fallback != Fallback::NoMerges);
         let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
+        if checkpoint.0 >= NUMBER_LIMIT {
+            return Err(used_up("checkpoint", last.checkpoint.0));
+        }
         let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
         sealed.reverse();
         let attached = || sealed.iter().filter_map(|sealed| sealed.attached.as_ref());
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let written = written.into_iter().chain(attached().flat_map(|attached| attached.tables()));
         let written: BTreeSet<_> = written.collect();
-        let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let reader = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim_or_full()?;
         let mut checkpoint = Checkpoint {
             store: self,
             last,

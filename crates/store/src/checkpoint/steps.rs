@@ -18,8 +18,9 @@
 //! 14. *Drop* the log before the seal.
 //!
 //! A failure before step 8 leaves only unreachable pages: the space map is reset, and the next checkpoint starts over.
-//! A failed sync latches, as always. From step 9 on it is unknown which superblock the disk holds, so any failure
-//! latches.
+//! A failed sync latches, as always. In steps 9 to 11 it is unknown which superblock the disk holds, so any failure
+//! latches. A note that could not be written, because the log has no room or its end cannot be read, ends only this
+//! checkpoint: nothing is freed until a later checkpoint has made its own.
 
 use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
@@ -168,7 +169,8 @@ impl Checkpoint<'_> {
     /// Takes one step and returns the next one.
     ///
     /// # Errors
-    /// Up to [`Step::SpaceMap`] a failure ends only this checkpoint; a later one latches the database.
+    /// Up to [`Step::SpaceMap`], and from [`Step::Note`] on if nothing was written, a failure ends only this
+    /// checkpoint; any other latches the database.
     pub fn step(&mut self) -> Result<Step> {
         let phase = Phase::Checkpoint { number: self.number().0, step: self.step.name() };
         let taken = phases::within(phase, || self.take_step());
@@ -398,7 +400,7 @@ impl Checkpoint<'_> {
             store.reserve_log(&[])?;
             let _committer = lock(&store.committer);
             store.log.reserve(0)?;
-            store.log.append_to_sync(&[]).map_err(|cause| store.latch.set(cause))?
+            store.log.append_to_sync(&[]).map_err(|cause| store.latch_if_written(cause))?
         };
         store.sync_log(end)?;
         store.checkpoints.note(self.next.checkpoint);

@@ -1,6 +1,7 @@
 //! The last two steps of a commit, its flush and its acknowledgement, for one commit or for many at once.
 
-use crate::commit::steps::{Applied, indeterminate};
+use crate::commit::steps::Applied;
+use crate::commit::unpublished::indeterminate;
 use crate::state::store::Store;
 use base::sync::lock;
 use base::{CommitTs, Lsn, Result};

@@ -54,12 +54,12 @@ impl Store {
             self.validate(&committer.recent(self, request.reader), request, Some(&prepared.spills), since)?;
             let ts = next_stamp(committer, request)?;
             self.seal(committer);
-            let end = self.append(request, ts)?;
+            let unpublished = self.append(request, ts)?;
             let dropped = prepared.publish(self);
             committer.last = ts;
             apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
             self.attach_at(committer, ts, self.log.end(), Arc::clone(&prepared.attached));
-            (self.publish(committer, request, ts, end), dropped)
+            (self.publish(committer, request, ts, unpublished), dropped)
         };
         self.free_unpublished(&dropped);
         applied.sealed = true;

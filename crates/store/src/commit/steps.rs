@@ -17,10 +17,11 @@
 //!
 //! A failure from step 4 on latches the database and leaves the commit [`ErrorKind::Indeterminate`], with one
 //! exception: if step 4 finds that another commit took the room and there is no more, nothing was written, and the
-//! failure counts as one of step 1.
+//! failure counts as one of step 1. A panic between the append and the end of step 6 latches as well (`unpublished`).
 
 use crate::commit::apply::{apply_record, is_staged_as, stage_record};
 use crate::commit::recent::Recent;
+use crate::commit::unpublished::Unpublished;
 use crate::read::handle::Table;
 use crate::read::used::UsedTables;
 use crate::state::attach::Attached;
@@ -34,6 +35,7 @@ use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
 use base::budget::MemoryCategory;
 use base::latency::Cause;
+use base::limits::{TIMESTAMP_LIMIT, used_up};
 use base::op::{Encoder, stamp, stamp_time};
 use base::phases::{self, Phase};
 use base::slots::Reader;
@@ -155,7 +157,7 @@ impl Store {
         let recent = committer.recent(self, request.reader);
         self.validate(&recent, request, spills.as_deref(), since)?;
         let ts = next_stamp(committer, request)?;
-        let end = self.append(request, ts)?;
+        let unpublished = self.append(request, ts)?;
         committer.last = ts;
         match staged.as_mut().filter(|staged| staged.is_in(&committer.open)) {
             Some(staged) => {
@@ -169,7 +171,7 @@ impl Store {
                 apply_record(request.record, &mut committer.writer).expect("it was encoded a moment ago");
             }
         }
-        Ok(self.publish(committer, request, ts, end))
+        Ok(self.publish(committer, request, ts, unpublished))
     }
 
     /// Reserves room in the log, which is nearly always ready; making it requires disk access.
@@ -202,9 +204,9 @@ impl Store {
         committer: &mut Committer,
         request: &Request<'_>,
         ts: CommitTs,
-        end: Lsn,
+        unpublished: Unpublished<'_>,
     ) -> Applied {
-        let durability = request.durability;
+        let (durability, end) = (request.durability, unpublished.end());
         let (bytes, all) = (request.record.len() as u64, request.writes.operations());
         if request.writes.tables().next() == Some(TableId::CATALOG) {
             self.catalog.note(ts);
@@ -229,6 +231,7 @@ impl Store {
             committer.large_bytes += request.writes.large_bytes();
         }
         let sealed = self.seal_if_full(committer, end);
+        unpublished.published();
         Applied { ts, durable_at: end, durability, sealed, wants_segment }
     }
 
@@ -276,7 +279,7 @@ impl Store {
     /// Appends `request`'s record to the log with the timestamp `ts`. The extents in the data file that it names then
     /// belong to the log. This holds after a failed append, too, if the record may be in the log: after the latch of
     /// such a failure nothing is freed.
-    pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
+    pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Unpublished<'_>> {
         stamp(request.record, ts);
         if self.is_timed(request) {
             self.note_time(request);
@@ -286,8 +289,9 @@ impl Store {
         }
         let append = if request.durability == Durability::Sync { Log::append_to_sync } else { Log::append };
         let end = append(&self.log, request.record).map_err(|cause| self.append_failed(cause))?;
+        let unpublished = Unpublished::new(self, end);
         request.writes.committed_large().for_each(|value| value.publish());
-        Ok(end)
+        Ok(unpublished)
     }
 
     /// Returns whether the record should contain the time of its commit.
@@ -301,17 +305,6 @@ impl Store {
     fn note_time(&self, request: &mut Request<'_>) {
         let own = || self.time.now_ms();
         stamp_time(request.record, request.repeats.map_or_else(own, |commit| commit.time_ms.unwrap_or(0)));
-    }
-
-    /// Handles a failed append. Another commit may have taken the room that this one reserved. If making more fails,
-    /// nothing was written, and only this commit fails; a failed write latches.
-    #[cold]
-    fn append_failed(&self, cause: Error) -> Error {
-        match cause.kind() {
-            ErrorKind::Latched => self.latch.set(cause),
-            _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),
-            _ => cause,
-        }
     }
 
     /// Runs step 2 without the commit lock, against the commits so far. Returns the commit up to which the rest need
@@ -452,21 +445,16 @@ impl Store {
     }
 }
 
-#[cold]
-pub(super) fn indeterminate(cause: &Error) -> Error {
-    let message = "the disk failed while the commit was being written; open the database again and read \
-                   back whether the commit is there";
-    Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
-}
-
 /// Runs step 3: returns the place of `request` in the order of commits.
 ///
-/// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place.
+/// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place; [`ErrorKind::Corruption`] if a forged
+/// file has left no number.
 #[inline]
 pub(crate) fn next_stamp(committer: &Committer, request: &Request<'_>) -> Result<CommitTs> {
     let next = CommitTs(committer.last.0 + 1);
     match request.repeats {
         Some(commit) if commit.number != next => Err(out_of_order(commit.number, next)),
+        _ if next.0 >= TIMESTAMP_LIMIT => Err(used_up("commit", committer.last.0)),
         _ => Ok(next),
     }
 }

@@ -208,7 +208,8 @@ impl Follower {
     /// nothing did.
     ///
     /// # Errors
-    /// Those of reading the files. The visible state stays as it was; call it again.
+    /// Those of reading the files; [`ErrorKind::Full`] if snapshots have taken all reader slots. The visible state
+    /// stays as it was; call it again.
     pub fn catch_up(&mut self) -> Result<bool> {
         let store = Arc::clone(&self.store);
         if self.board.is_none() {
@@ -285,7 +286,8 @@ impl Follower {
         if store.clocks.applied() >= shown.visible {
             return Ok(());
         }
-        let mut replay = Replay::new(&store, log.end(), self.ceiling.take());
+        let reader = store.slots.claim_or_full()?;
+        let mut replay = Replay::new(&store, reader, log.end(), self.ceiling.take());
         let followed = (|| {
             while store.clocks.applied() < shown.visible && log.advance()? {
                 let applied = store.clocks.applied();

@@ -20,6 +20,7 @@ use crate::open::claims::{Reference, references};
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use base::checksum::Running;
+use base::limits::TIMESTAMP_LIMIT;
 use base::{CheckpointNo, CommitTs, Error, LargeRef, Lsn, PagePtr, Result};
 use log::{Follow, Position};
 use run::walk::{LargeWalk, Piece, Shown, Source, Walk};
@@ -279,7 +280,7 @@ impl Pinned {
 /// Returns the timestamp of `record`, which comes after commit `last`.
 pub(crate) fn following(last: CommitTs, record: &[u8]) -> Result<CommitTs> {
     let stamp = stamp_of(record);
-    if Some(stamp.0) != last.0.checked_add(1) {
+    if Some(stamp.0) != last.0.checked_add(1) || stamp.0 >= TIMESTAMP_LIMIT {
         return Err(Error::corruption(format!("commit {} follows commit {}", stamp.0, last.0)));
     }
     Ok(stamp)

@@ -285,7 +285,7 @@ impl Parts {
         let mut survey = Survey {
             pool: &self.pool,
             space: &mut self.space,
-            reader: self.slots.claim().expect("a new database has free slots"),
+            reader: self.slots.claim_or_full()?,
             last: superblock.absorbed,
             next_table: superblock.next_table,
             time_ms: 0,
@@ -458,7 +458,7 @@ impl Parts {
 }
 
 pub(crate) fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
-    let reader = slots.claim().expect("a new database has free slots");
+    let reader = slots.claim_or_full()?;
     let mut rows = Rows::default();
     let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;

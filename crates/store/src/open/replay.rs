@@ -21,6 +21,7 @@
 
 use crate::commit::apply::apply_record;
 use crate::open::claims::{claim, references};
+use crate::open::pinned::following;
 use crate::open::read_only::Ceiling;
 use crate::state::attach::Attached;
 use crate::state::catalog::TableRow;
@@ -60,11 +61,7 @@ impl Survey<'_> {
 
     fn record(&mut self, record: &[u8]) -> Result<()> {
         let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
-        let (ts, last) = (decoder.ts(), self.last);
-        if ts.0 != last.0 + 1 {
-            return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, last.0)));
-        }
-        self.last = ts;
+        self.last = following(self.last, record)?;
         for (table, op) in &mut decoder {
             if let Some(row) = catalog_row(table, op) {
                 let row = row?;
@@ -106,7 +103,7 @@ impl Store {
         let mut follow = self.log.follow(from)?;
         let _buffer =
             self.memory.account.charge_making_room(MemoryCategory::Recovery, log::Follow::LEAST_BYTES);
-        let mut replay = Replay::new(self, from, ceiling);
+        let mut replay = Replay::new(self, self.slots.claim_or_full()?, from, ceiling);
         while follow.advance()? {
             let lsn = replay.at.lsn;
             replay.record(follow.payload(), follow.end()).map_err(|error| {
@@ -152,9 +149,9 @@ pub(crate) struct Replay<'s> {
 }
 
 impl<'s> Replay<'s> {
-    /// Begins at `at`. `ceiling` limits what is applied.
-    pub fn new(store: &'s Store, at: Position, ceiling: Option<Ceiling>) -> Self {
-        let reader = store.slots.claim().expect("a database that is being opened has free slots");
+    /// Begins at `at`. `ceiling` limits what is applied. `reader` is one of the store's: a store that is being opened
+    /// has free slots, and one that follows a writer may have none.
+    pub fn new(store: &'s Store, reader: Reader, at: Position, ceiling: Option<Ceiling>) -> Self {
         Replay { store, reader, at, ceiling }
     }
 

@@ -7,6 +7,7 @@ use crate::state::attach::Attached;
 use crate::state::closing::known_durable;
 use crate::state::superblock::Superblock;
 use base::budget::Account;
+use base::limits::TIMESTAMP_LIMIT;
 use base::op::{Decoder, Op};
 use base::slots::{Reader, Slots};
 use base::{CommitTs, DatabaseId, Error, Lsn, Result};
@@ -84,7 +85,7 @@ impl Replay {
             };
         };
         let ts = decoder.ts();
-        if !follows(self.last, ts) {
+        if !follows(self.last, ts) || ts.0 >= TIMESTAMP_LIMIT {
             return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
         }
         // It is decoded once before, so that nothing of a damaged record is applied.

@@ -186,7 +186,7 @@ impl TableRow {
             }
             // With a TTL by key there is nothing that a floor could keep expired.
             let is_sound = row.ttl.is_none_or(|ttl| !ttl.is_by_key() || ttl == Ttl::BY_KEY);
-            (id >= TableId::FIRST_USER && is_sound).then_some(row)
+            ((TableId::FIRST_USER..TableId(u32::MAX)).contains(&id) && is_sound).then_some(row)
         })();
         let name = String::from_utf8_lossy(name);
         row.ok_or_else(|| {

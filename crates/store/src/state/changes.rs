@@ -1,6 +1,6 @@
 //! The changes of the catalog: the last commit that made one, and the id of the next table.
 
-use base::{CommitTs, TableId};
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The changes of the catalog; see the module.
@@ -34,8 +34,16 @@ impl CatalogChanges {
     }
 
     /// Returns the id of the next new table. An id is never returned twice, even if the transaction aborts.
-    pub fn claim_id(&self) -> TableId {
-        TableId(self.next_table.fetch_add(1, Ordering::SeqCst))
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] if all ids are used up.
+    pub fn claim_id(&self) -> Result<TableId> {
+        let claimed =
+            self.next_table.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |id| id.checked_add(1));
+        claimed.map(TableId).map_err(|_| {
+            let message = "the database has used all table ids; copy its tables to a new database";
+            Error::new(ErrorKind::Full, message)
+        })
     }
 
     /// Returns the smallest id that no table has, nor any larger one.

@@ -26,6 +26,7 @@
 use crate::state::feeds::{Held, Hold};
 use crate::state::names::{Names, TableInfo};
 use base::codec::{Reader, Writer};
+use base::limits::TIMESTAMP_LIMIT;
 use base::{CommitTs, DatabaseId, Error, Result, checksum};
 use io::Dir;
 use log::Position;
@@ -140,7 +141,8 @@ fn decode(bytes: &[u8], database: DatabaseId) -> Option<(String, Held)> {
         let table = TableInfo::decode(reader.bytes()?, reader.bytes()?).ok()?;
         names.insert(table.id(), table);
     }
-    (is_ours && reader.is_empty()).then(|| (name, Held { last, at, names: Arc::new(names) }))
+    (is_ours && reader.is_empty() && last.0 < TIMESTAMP_LIMIT)
+        .then(|| (name, Held { last, at, names: Arc::new(names) }))
 }
 
 #[cfg(test)]

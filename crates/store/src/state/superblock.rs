@@ -35,7 +35,7 @@
 
 use crate::state::time::Times;
 use base::codec::{Reader, Writer};
-use base::limits::{UNIT_BYTES, is_page_size};
+use base::limits::{NUMBER_LIMIT, TIMESTAMP_LIMIT, UNIT_BYTES, is_page_size};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Lsn, Result, TableId, checksum};
 use io::File;
 use run::Run;
@@ -150,7 +150,8 @@ impl Superblock {
     }
 
     /// Decodes slot number `index`. Returns `Ok(None)` if it holds no intact superblock of its own: it was never
-    /// written, is torn, or has the other slot's, which the next checkpoint would take for the older one and overwrite.
+    /// written, is torn, has a number beyond its limit, or has the other slot's, which the next checkpoint would take
+    /// for the older one and overwrite.
     ///
     /// # Errors
     /// [`ErrorKind::Foreign`] if the slot is intact but has an unknown version.
@@ -202,7 +203,18 @@ impl Superblock {
         };
         let times = later_times(slot, superblock.time_ms);
         let superblock = Superblock { times, ..superblock };
-        Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
+        Some((format, Some(superblock).filter(Self::is_sound)))
+    }
+
+    /// Returns whether the numbers are within their limits. No disk makes others with a right checksum, but a forger
+    /// does.
+    fn is_sound(&self) -> bool {
+        let log::Position { segment, generation, lsn } = self.replay_from;
+        let numbers = [self.checkpoint.0, segment, generation, lsn.0, self.log_synced.0];
+        is_page_size(self.page_bytes)
+            && numbers.iter().all(|&number| number < NUMBER_LIMIT)
+            && [self.absorbed, self.restored].iter().all(|ts| ts.0 < TIMESTAMP_LIMIT)
+            && self.next_table >= TableId::FIRST_USER
     }
 
     /// Writes this superblock to its slot. The caller syncs before and after.

@@ -279,5 +279,9 @@ pub fn table_of_key(key: &[u8]) -> Result<TableId> {
         .first_chunk()
         .filter(|_| key.len() <= size_of::<TableId>() + 1)
         .ok_or_else(|| Error::corruption("physical catalog: a key has a length other than 4 or 5 bytes"))?;
-    Ok(TableId(u32::from_be_bytes(*bytes)))
+    match TableId(u32::from_be_bytes(*bytes)) {
+        // No table is given the last id, so that each id has a next one.
+        TableId(u32::MAX) => Err(Error::corruption("physical catalog: a row of a table that cannot exist")),
+        id => Ok(id),
+    }
 }

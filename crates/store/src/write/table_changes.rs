@@ -70,7 +70,7 @@ impl Transaction {
             return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
         }
         self.check_compression(name, layout, compression)?;
-        let row = TableRow { id: self.store().catalog.claim_id(), layout, ttl, compression };
+        let row = TableRow { id: self.store().catalog.claim_id()?, layout, ttl, compression };
         self.put_row(name, row);
         self.ttls_before.push((row.id, Ttl::NONE));
         let table = self.handle(name, row);

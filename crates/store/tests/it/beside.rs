@@ -480,3 +480,31 @@ fn what_a_closed_writer_acknowledges_is_not_shown() -> Result<()> {
     assert_eq!(store.snapshot()?.get(&table, b"k")?, Some(b"2".to_vec()));
     Ok(())
 }
+
+#[test]
+fn a_reader_without_a_free_slot_follows_later() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
+    let (beside, mut follower) = reader(&dir, 4 << 20)?;
+    let put = |value: &[u8]| write(&store, |tx| tx.put(&table, b"k", value));
+    put(b"1")?;
+    follower.catch_up()?;
+    let mut snapshots = Vec::new();
+    let full = loop {
+        match beside.snapshot() {
+            Ok(snapshot) => snapshots.push(snapshot),
+            Err(full) => break full,
+        }
+    };
+    assert_eq!((full.kind(), snapshots.len()), (ErrorKind::Full, 64 << 10));
+    put(b"2")?;
+    assert_eq!(follower.catch_up().unwrap_err().kind(), ErrorKind::Full);
+    store.checkpoint()?;
+    assert_eq!(follower.catch_up().unwrap_err().kind(), ErrorKind::Full, "a checkpoint is not read either");
+    assert_eq!(content(&snapshots[0], "t")?[&b"k"[..]], b"1");
+    snapshots.clear();
+    assert!(follower.catch_up()?);
+    assert_eq!(content(&beside.snapshot()?, "t")?[&b"k"[..]], b"2");
+    Ok(())
+}

@@ -1,9 +1,11 @@
-//! Commits that fail after they were staged: they leave no memory in the open memtable.
+//! Commits that fail after they were staged: they leave no memory in the open memtable. And failures that wrote
+//! nothing: they stop nothing.
 
 use base::ErrorKind;
 use base::budget::MemoryCategory;
 use io::MemDir;
-use io::sim::SimDisk;
+use io::sim::{CallKind, Fault, FaultError, SimDisk};
+use pando_store::checkpoint::Step;
 use pando_store::{Options, RequestedLayout, Store, Table, Transaction, TransactionOptions};
 use std::sync::Arc;
 
@@ -81,4 +83,30 @@ fn tries_on_a_full_disk_do_not_fill_an_empty_memtable() {
     assert!(after < before + (1 << 20), "{before} -> {after} bytes");
     disk.set_capacity(None);
     put_long().unwrap();
+}
+
+/// The first block after a reopening is the checkpoint's note, and the closing block before it cannot be read.
+#[test]
+fn a_note_that_was_not_written_ends_only_its_checkpoint() {
+    let disk = SimDisk::new();
+    let store = pando_store::open_or_create(disk.dir(), &options(16 << 20)).unwrap();
+    let table = create(&store);
+    store.close().unwrap();
+    drop(store);
+    let store = pando_store::open(disk.dir(), &options(16 << 20)).unwrap();
+    let mut checkpoint = store.begin_checkpoint().unwrap().unwrap();
+    while checkpoint.next_step() != Step::Note {
+        checkpoint.step().unwrap();
+    }
+    disk.inject(Fault { call: CallKind::Read, nth: 1, sticky: false, error: FaultError::Io });
+    assert_eq!(checkpoint.step().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(disk.faults_hit(), 1);
+    disk.clear_faults();
+    drop(checkpoint);
+    let mut tx = begin(&store);
+    put_all(&mut tx, &table, 10, 100);
+    commit(&store, tx).unwrap();
+    assert!(store.checkpoint().unwrap());
+    assert_eq!(store.check().unwrap().orphan_units, 0);
+    store.close().unwrap();
 }

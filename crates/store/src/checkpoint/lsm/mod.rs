@@ -38,7 +38,7 @@ use crate::state::tables::{Layout, Tables};
 use crate::state::ttl::Reading;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{Error, ErrorKind, Result, TableId};
+use base::{Result, TableId};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -69,8 +69,7 @@ impl Store {
     /// Returns whether a table's runs are due for merging, or its layout changed. The caller holds the lock on the
     /// checkpoint.
     pub(crate) fn is_compaction_due(&self, tables: &Tables, wholly: bool) -> Result<bool> {
-        let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let reader = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim_or_full()?;
         let wanted = self.upkeep.wanted.rows(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_due = |(table, layout): (TableId, &Layout)| {
             let wanted = wanted.get(&table).map_or_else(RequestedLayout::default, |row| row.layout);
