@@ -13,8 +13,9 @@ use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{DatabaseId, Error, ErrorKind, PagePtr, Result, checksum};
 use io::File;
 use page::Page;
+use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The part of the budget in which pages may be kept.
 const KEPT_PART: usize = 8;
@@ -63,6 +64,16 @@ pub struct Pool {
     file_units: AtomicU64,
     /// Whether another process may write to the file.
     is_closed: AtomicBool,
+    has_lost_pages: OnceLock<HasLostPages>,
+}
+
+/// Returns whether a process that writes the file has stopped keeping pages for this one.
+struct HasLostPages(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for HasLostPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HasLostPages")
+    }
 }
 
 /// Statistics of a pool. Hits are not counted, because counting them would make readers write to a shared line.
@@ -137,7 +148,8 @@ impl Pool {
         let most_kept = ledger.account().budget().limit_bytes() / KEPT_PART / chunk_bytes;
         let misses = Misses::new(frames, slots, Arc::clone(&ledger), page_bytes);
         let (file_units, is_closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Pool { file, database, page_bytes, ledger, misses, most_kept, file_units, is_closed }
+        let has_lost_pages = OnceLock::new();
+        Pool { file, database, page_bytes, ledger, misses, most_kept, file_units, is_closed, has_lost_pages }
     }
 
     /// Returns the same pool with a share of its limit. Beyond the share it grows only as far as pages come back soon
@@ -308,12 +320,24 @@ impl Pool {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
+    /// Sets, once, the call that is made after wrong or missing bytes: it returns whether the process that writes the
+    /// file has stopped keeping pages for this one.
+    pub fn set_has_lost_pages(&self, call: Box<dyn Fn() -> bool + Send + Sync>) {
+        assert!(self.has_lost_pages.set(HasLostPages(call)).is_ok(), "a pool has one such call");
+    }
+
     /// Returns the result of `read`, which reads the file.
     ///
-    /// Errors: those of `read`; [`ErrorKind::Closed`] if the bytes are wrong or missing, and the pool was closed.
+    /// Errors: those of `read`; if the bytes are wrong or missing, [`ErrorKind::Closed`] if the pool was closed, and
+    /// [`ErrorKind::SnapshotTooOld`] if another process no longer keeps the pages.
     pub fn judge<T>(&self, read: Result<T>) -> Result<T> {
         read.map_err(|error| match error.kind() {
             ErrorKind::Corruption | ErrorKind::Io if self.is_closed.load(Ordering::SeqCst) => reused(error),
+            ErrorKind::Corruption | ErrorKind::Io
+                if self.has_lost_pages.get().is_some_and(|has| (has.0)()) =>
+            {
+                not_kept(error)
+            }
             _ => error,
         })
     }
@@ -398,6 +422,13 @@ impl Pool {
     fn corrupt(&self, ptr: PagePtr, what: impl std::fmt::Display) -> Error {
         Error::corruption(format!("{}: bad pointer to {ptr:?}: {what}", self.file.name()))
     }
+}
+
+#[cold]
+fn not_kept(error: Error) -> Error {
+    let message =
+        "the process that writes the database has needed the space of this snapshot; take a new one";
+    Error::new(ErrorKind::SnapshotTooOld, message).caused_by(error)
 }
 
 #[cold]

@@ -123,6 +123,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat))?);
     let member: Arc<dyn Member> = store.clone();
     store.memory.account.set_member(Arc::downgrade(&member));
+    look_for_seat_after_errors(&store);
     let mut follower = Follower {
         store: Arc::clone(&store),
         writable,
@@ -155,6 +156,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
     let board = look_for_board(&store.dir, store.database)?;
     let epoch = board.as_ref().map_or(0, |(_, shown)| shown.epoch);
     store.processes.give_up_locks_for(seat);
+    look_for_seat_after_errors(store);
     Ok(Some(Follower {
         store: Arc::clone(store),
         writable: dir,
@@ -165,6 +167,13 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         ceiling: Ceiling::new(options, 0),
         newest,
     }))
+}
+
+/// A writer that takes the seat away frees pages before the follower notices it. What is read there is not damaged.
+fn look_for_seat_after_errors(store: &Arc<Store>) {
+    let weak = Arc::downgrade(store);
+    let has_lost_pages = move || weak.upgrade().is_some_and(|store| store.processes.has_lost_seat());
+    store.pool.set_has_lost_pages(Box::new(has_lost_pages));
 }
 
 fn look_for_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Option<(Arc<dyn File>, Shown)>> {

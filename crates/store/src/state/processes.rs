@@ -91,6 +91,11 @@ impl Processes {
         }
     }
 
+    /// Returns whether the writer that this store follows has taken its seat away.
+    pub fn has_lost_seat(&self) -> bool {
+        self.seat().is_some_and(|seat| seat.is_lost())
+    }
+
     /// Returns the seat with which this store follows a writer, if it has one.
     pub fn seat(&self) -> Option<MutexGuard<'_, Seat>> {
         self.seat.get().map(lock)

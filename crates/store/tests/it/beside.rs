@@ -508,3 +508,38 @@ fn a_reader_without_a_free_slot_follows_later() -> Result<()> {
     assert_eq!(content(&beside.snapshot()?, "t")?[&b"k"[..]], b"2");
     Ok(())
 }
+
+/// A writer that needs the space takes the seat of a reader away, and frees pages before the reader has noticed.
+#[test]
+fn pages_that_are_not_kept_any_more_are_no_damage() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let bounded = Options { max_pinned_space_bytes: Some(1 << 20), ..options(8 << 20) };
+    let store = pando_store::open_or_create(Arc::clone(&dir), &bounded)?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
+    let put_all = |round: u8| -> Result<()> {
+        write(&store, |tx| {
+            (0..4000_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[round; 500]))
+        })?;
+        while store.checkpoint()? {}
+        Ok(())
+    };
+    put_all(0)?;
+    let (beside, _follower) = reader(&dir, 1 << 20)?;
+    let snapshot = beside.snapshot()?;
+    let there = snapshot.table("t")?.expect("it was committed");
+    let mut too_old = 0;
+    for round in 1..4 {
+        put_all(round)?;
+        for key in 0..4000_u32 {
+            match snapshot.get(&there, &key.to_be_bytes()) {
+                Ok(value) => assert_eq!(value, Some(vec![0; 500])),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}");
+                    too_old += 1;
+                }
+            }
+        }
+    }
+    assert!(too_old > 0, "the writer has not needed the space");
+    Ok(())
+}
