@@ -1,6 +1,7 @@
 //! Commit: the only path by which data enters the database.
 //!
-//! The steps, in order; all except 1, 7 and 8 hold the commit lock:
+//! The steps, in order; all except 1, 7 and 8 hold the commit lock, and a part of 2 that can take long is done ahead
+//! without it:
 //! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts only this transaction. If
 //!    the record refers to values in the data file, *sync* that file: once for all of them, whatever the durability,
 //!    because any later flush may make the record durable. (A failed flush latches, as always; nothing was committed.)

@@ -1,9 +1,10 @@
 //! Views: what a reader sees in addition to its timestamp, and when old ones may be freed.
 //!
 //! A view is one consistent set of parts: the open memtable, the sealed ones that no checkpoint has absorbed yet, and
-//! the runs. A snapshot is (view, timestamp). Only three events replace views, under the commit lock: a *seal* (the
-//! open memtable is closed and a new one opened), an *attachment* (a commit brings runs of its own) and a *switch* (a
-//! checkpoint's runs replace the memtables that it absorbed).
+//! the runs. A snapshot is (view, timestamp). Three events replace views, under the commit lock: a *seal* (the open
+//! memtable is closed and a new one opened), an *attachment* (a commit brings runs of its own) and a *switch* (a
+//! checkpoint's runs replace the memtables that it absorbed). A reader beside a writer seals and switches as that did.
+//! Closing the store leaves a view without memtables.
 //!
 //! # Attached runs
 //! They belong to a sealed memtable, which holds only the rest of the same commit, and lie right below it. A reader
