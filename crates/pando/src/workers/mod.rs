@@ -30,6 +30,10 @@ use store::checkpoint::{Checkpoint, Step};
 
 /// The wait before a failed checkpoint is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// How often a checkpoint is begun again because every page of the cache was in use, and the pause before it. Each
+/// waits for pages by itself, up to a second.
+const MOST_WITHOUT_PAGES: u32 = 10;
+const SOON: Duration = Duration::from_millis(10);
 /// The interval at which the worker checks whether a reader that held back memory or space has ended. Ending a reader
 /// rings no bell, so that it costs nothing.
 const RECLAIM: Duration = Duration::from_millis(500);
@@ -101,6 +105,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
         }
     }
     let _leaving = Leaving(signals);
+    let mut lacked_pages = 0;
     while !signals.stopping() {
         let fallback = store.fallback_level();
         let result = next_checkpoint(store).and_then(|next| match next {
@@ -110,6 +115,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
         let full = store.pressure().is_full();
         match result {
             Ok(more) => {
+                lacked_pages = 0;
                 signals.set_full(full);
                 // Checkpoints come first. A failure that matters is met again there.
                 let more = more || store.keep_filters().unwrap_or(false);
@@ -129,6 +135,10 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
             Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
             // The disk is full, and a checkpoint that uses the reserve has not been tried yet.
             Err(error) if store.should_fall_back(&error, fallback) => {}
+            Err(error) if store.lacked_pages(&error) && lacked_pages < MOST_WITHOUT_PAGES => {
+                lacked_pages += 1;
+                signals.checkpoint.wait(Some(SOON));
+            }
             // The sealed memtables are still there. A full disk, or a page that cannot be read, may recover.
             Err(error) => {
                 signals.set_room(if full { Room::Stuck(error) } else { Room::Free });

@@ -121,7 +121,7 @@ impl<'f> Operations<'f> {
     /// Returns the next operation, or `None` after the last.
     ///
     /// # Errors
-    /// [`TooOld`](ErrorKind::TooOld) if the feed has lost its position; `Corruption`; errors of reading.
+    /// [`TooOld`](base::ErrorKind::TooOld) if the feed has lost its position; `Corruption`; errors of reading.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Operation<'_>>> {
         match self.advance()? {
@@ -213,7 +213,7 @@ impl<'f> Operations<'f> {
     /// Returns the current operation.
     ///
     /// # Errors
-    /// [`Corruption`](ErrorKind::Corruption) if the operation is not valid.
+    /// [`Corruption`](base::ErrorKind::Corruption) if the operation is not valid.
     ///
     /// # Panics
     /// If there is no current operation.

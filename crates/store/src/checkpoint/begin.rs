@@ -204,6 +204,12 @@ impl Store {
         error.kind() == ErrorKind::Full && self.fallback_level() > before
     }
 
+    /// Returns whether the checkpoint that failed with `error` found every page of the pool in use. Other calls have
+    /// them, mostly for microseconds.
+    pub fn lacked_pages(&self, error: &base::Error) -> bool {
+        pool::is_exhausted(error)
+    }
+
     /// Returns how much the next checkpoint leaves out because the disk was full: 0 is nothing, 2 is all optional work.
     pub fn fallback_level(&self) -> u8 {
         self.reservations.fallback() as u8

@@ -163,8 +163,7 @@ impl Transaction {
     /// [`base::ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
     pub fn apply(mut self) -> Result<Applied> {
         self.snapshot.check_held()?;
-        // A part of the writes is in the data file already. The rest would need memory in the memtable.
-        if self.spills.is_some() && self.writes().bytes() > self.store().memory.shares.write_set_bytes / 4 {
+        if self.spills.is_some() && self.should_spill_rest() {
             self.spill()?;
         }
         // The commit record is about as long as the writes.

@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// log.
 const MOST_LOGGED_BYTES: usize = log::MAX_PAYLOAD_BYTES - (4 << 20);
 
+/// How many times the bytes of writes a memtable needs for them, at most.
+const MEMTABLE_FACTOR: usize = 3;
+
 impl Transaction {
     /// Calls [`Transaction::make_room`] for a record; a large value is in the data file.
     #[inline]
@@ -40,6 +43,19 @@ impl Transaction {
             }
             paid => paid,
         }
+    }
+
+    /// Returns whether the writes that are left in memory after others were spilled should be spilled, too, because
+    /// writes and memtables already take much of the memory. A few always go to the memtable.
+    pub(super) fn should_spill_rest(&self) -> bool {
+        let (store, bytes) = (self.store(), self.writes().bytes());
+        if bytes <= store.memory.shares.write_set_bytes / 4 {
+            return false;
+        }
+        let budget = store.account().budget();
+        let held = budget.held();
+        let taken_bytes = held.bytes(MemoryCategory::WriteSets) + held.bytes(MemoryCategory::Memtables);
+        taken_bytes + MEMTABLE_FACTOR * bytes > budget.limit_bytes() / 2
     }
 
     /// Spills after `error`, which says that there is no memory for the writes.
