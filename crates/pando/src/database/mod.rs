@@ -138,7 +138,7 @@ impl Database {
     ///
     /// # Errors
     /// The error that keeps this process from following the writer. Snapshots then still show what they showed before.
-    /// [`ErrorKind::Full`] if snapshots have taken all reader slots; [`ErrorKind::Latched`] if the thread that follows
+    /// `Full` if snapshots have taken all reader slots; `Latched` if the thread that follows
     /// the writer panicked: open the database again.
     pub fn catch_up(&self) -> Result<()> {
         self.shared.store.check_process()?;
