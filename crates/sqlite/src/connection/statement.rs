@@ -202,8 +202,8 @@ impl<'c> Statement<'c> {
         }
     }
 
-    /// Runs the statement row by row. It ends once the result is dropped. Of a statement that writes, that commits as
-    /// [`Statement::reset`] does, and loses the error.
+    /// Runs the statement row by row. It ends once the result is dropped. If the statement writes, that commits as
+    /// [`Statement::reset`] does, and loses an error of the commit.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -72,17 +72,17 @@ impl Store {
         request: &mut Request<'_>,
         runs: usize,
     ) -> Result<MutexGuard<'_, Committer>> {
-        for _ in 0..MOST_ATTEMPTS {
+        let mut attempts = 0;
+        loop {
             let committer = self.lock_with_memory_for(request, &mut None)?;
-            if self.check_waiting(runs).is_ok() {
-                return Ok(committer);
+            match self.check_waiting(runs) {
+                Err(full) if attempts == MOST_ATTEMPTS => return Err(full),
+                Err(_) => drop(committer),
+                Ok(()) => return Ok(committer),
             }
-            drop(committer);
+            attempts += 1;
             self.make_room_for(runs)?;
         }
-        let committer = self.lock_with_memory_for(request, &mut None)?;
-        self.check_waiting(runs)?;
-        Ok(committer)
     }
 
     /// Makes a checkpoint if too many runs wait for one, here where the transaction holds no lock. So large

@@ -75,7 +75,9 @@ pub(crate) struct Request<'a> {
     pub ttls_before: &'a [(TableId, Ttl)],
     /// The commit of another database that it repeats.
     pub repeats: Option<Repeated>,
-    /// Whether it has failed because no memory could be had for its writes, and would not need it if they were spilled.
+    /// Whether its writes can be spilled if no memory can be had for them.
+    pub can_spill: bool,
+    /// Whether it has failed for that reason.
     pub should_spill: bool,
 }
 
@@ -258,14 +260,14 @@ impl Store {
         if is_staged || committer.writer.reserve(bytes, operations) {
             return Ok(committer);
         }
-        let mut patience = Patience::new(bytes >= WORTH_SPILLING_BYTES);
+        let mut patience = Patience::new(request.can_spill && bytes >= WORTH_SPILLING_BYTES);
         loop {
             let missing = committer.writer.missing(bytes, operations);
             drop(committer);
             staged.take();
             let charge = self.memory.account.charge_making_room(MemoryCategory::Memtables, missing);
             if charge.is_none() && !self.wait_for_memory(&mut patience) {
-                request.should_spill = !request.writes.is_blank();
+                request.should_spill = request.can_spill;
                 return Err(self.no_memory("the transaction's commit", missing));
             }
             committer = lock(&self.committer);

@@ -17,6 +17,7 @@ mod merged_memory;
 mod ownership;
 mod recovery_budget;
 mod salvage;
+mod short_memory;
 mod spill;
 mod seed;
 mod sync_commits;

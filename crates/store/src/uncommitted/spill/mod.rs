@@ -12,8 +12,7 @@
 //!    ones, as after ascending inserts, their leaves are joined instead ([`run::join`]): records are written once.
 //! 3. Deltas are immutable and reference-counted. If a savepoint exists when the write set is spilled, it keeps the
 //!    lists as they were before, with the write set as it was at the savepoint (*frozen*): a rollback restores both. If
-//!    a savepoint is made while much is in memory, that is spilled first, so that everything frozen together stays
-//!    within a quarter of the bound.
+//!    a savepoint is made while much is in memory or frozen, what is in memory is spilled first, unless that is little.
 //! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
 //!    of large values are shared with the deltas that a merge makes, those of leaves with the ones that a join makes.
 //!

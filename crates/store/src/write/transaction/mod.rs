@@ -175,6 +175,7 @@ impl Transaction {
         let mut should_spill = false;
         match self.try_apply(&mut should_spill) {
             Err(error) if should_spill => {
+                // The record is encoded anew, and is short then.
                 self.scratch.as_mut().expect("taken by drop alone").record = Vec::new();
                 self.spill_after(error)?;
                 self.try_apply(&mut should_spill)
@@ -186,19 +187,19 @@ impl Transaction {
     /// Runs steps 1 to 6. After an error, says in `should_spill` whether the commit can succeed if the writes are
     /// spilled, as they have needed memory that was not there.
     fn try_apply(&mut self, should_spill: &mut bool) -> Result<Applied> {
-        // Those that were rolled back say what was read, and are gone after an attempt.
-        let has_spilled = self.spills.is_some();
         // The history for validation stays readable as long as the view does.
         let _call = self.snapshot.call()?.suspend();
         let scratch = self.scratch.as_mut().expect("taken by drop alone");
         let mut request = Request {
+            // What was spilled before is used up by an attempt. If it was rolled back, it still says what was read.
+            can_spill: self.spills.is_none(),
             spills: self.spills.take(),
             ttls_before: &self.ttls_before,
             repeats: self.repeats,
             ..request(&self.snapshot, scratch, self.options)
         };
         let applied = self.snapshot.store().apply(&mut request);
-        *should_spill = request.should_spill && !has_spilled;
+        *should_spill = request.should_spill;
         let applied = applied?;
         if !scratch.made.get_mut().is_empty() {
             // The handles are valid for everyone now.
@@ -309,6 +310,7 @@ fn request<'a>(snapshot: &'a Snapshot, scratch: &'a mut Scratch, options: Transa
         spilled: (0, 0),
         ttls_before: &[],
         repeats: None,
+        can_spill: false,
         should_spill: false,
     }
 }

@@ -68,9 +68,11 @@ impl Transaction {
             return Err(error);
         }
         self.spill()?;
-        // Others lack memory as well.
-        self.charge = None;
-        self.paid_bytes = FREE_TRANSACTION_BYTES;
+        // Others lack memory as well. What savepoints keep stays in memory.
+        if self.spills.as_ref().is_none_or(|spills| spills.frozen_bytes() == 0) {
+            self.charge = None;
+            self.paid_bytes = FREE_TRANSACTION_BYTES;
+        }
         Ok(())
     }
 
