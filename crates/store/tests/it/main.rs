@@ -3,6 +3,7 @@
 mod beginnings;
 mod beside;
 mod changes;
+mod consumers;
 mod dead_stretches;
 mod failed_commits;
 mod filters;
