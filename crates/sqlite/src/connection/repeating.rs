@@ -6,8 +6,8 @@ use crate::state::pause;
 impl Connection {
     /// Runs `work`, which is one transaction: a statement outside of `BEGIN` with all of its rows, or everything from
     /// `BEGIN` to `COMMIT`. If it ends with a conflict, it runs again, 8 times at most. The last two times other
-    /// writers wait. Statements in it are not repeated by themselves, and rows that they return can be those of a run that
-    /// fails later.
+    /// writers wait. Statements in it are not repeated by themselves, and rows that they return can be those of a run
+    /// that fails later.
     ///
     /// An interrupt stops `work` also if it arrives between two runs or two statements: every statement fails from then
     /// on. So does `ROLLBACK`, unless [`Connection::forget_interrupt`] is called before it.
