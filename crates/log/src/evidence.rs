@@ -16,7 +16,7 @@
 //! 2^30 or more. Hostile bytes can satisfy it, so the bytes hashed are bounded by a multiple of the segment's length.
 
 use crate::format::{
-    ALIGN_BYTES, BLOCK_HEADER_BYTES, REACH_AFTER_CLOSE_BYTES, SEGMENT_HEADER_BYTES, block_bytes,
+    ALIGN_BYTES, BLOCK_HEADER_BYTES, BlockHeader, REACH_AFTER_CLOSE_BYTES, SEGMENT_HEADER_BYTES, block_bytes,
 };
 use crate::survey::Survey;
 use crate::window::{Found, Window};
@@ -78,11 +78,19 @@ fn in_segment(window: &mut Window, start: Lsn, least: Lsn, reach_bytes: u64) -> 
     let mut offset = header.offset_of(start);
     debug_assert!(offset >= SEGMENT_HEADER_BYTES as u64);
     while offset <= last {
-        let lsn = header.lsn_at(offset);
-        offset += ALIGN_BYTES;
-        let Some(block) = window.block_header(lsn)?.filter(|b| b.synced >= least && b.synced <= lsn) else {
+        let bytes = window.bytes_at_hand(offset, BLOCK_HEADER_BYTES)?;
+        let places = (bytes.len().saturating_sub(BLOCK_HEADER_BYTES) as u64 / ALIGN_BYTES) + 1;
+        let Some(skipped) = BlockHeader::find_synced(bytes, header.lsn_at(offset), least) else {
+            offset += places * ALIGN_BYTES;
             continue;
         };
+        offset += skipped as u64 * ALIGN_BYTES;
+        if offset > last {
+            break;
+        }
+        let lsn = header.lsn_at(offset);
+        offset += ALIGN_BYTES;
+        let Some(block) = window.block_header(lsn)? else { continue };
         let bytes = block_bytes(block.payload_bytes as usize);
         if bytes > header.len_bytes - header.offset_of(lsn) {
             continue;

@@ -49,6 +49,8 @@ pub(crate) const SEGMENT_HEADER_BYTES: usize = 96;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
 /// Blocks begin at multiples of this.
 pub(crate) const ALIGN_BYTES: u64 = 8;
+/// The place of the field `synced` in the header of a block.
+const SYNCED_AT: usize = 16;
 /// The longest payload: the longest value (64 MiB), its key and the rest of a commit record.
 pub const MAX_PAYLOAD_BYTES: usize = 65 << 20;
 /// The longest segment that is accepted, 1 GiB: a header that claims more is rejected before anything is read.
@@ -206,10 +208,20 @@ impl BlockHeader {
             kind,
             payload_bytes,
             link: word(bytes, 1),
-            synced: Lsn(word(bytes, 2)),
+            synced: Lsn(word(bytes, SYNCED_AT / 8)),
             checkpoint_low,
         };
         fits.then_some(header)
+    }
+
+    /// Returns the first place in `bytes` at which the `synced` field of a header would lie between `least` and the LSN
+    /// of that header. Places are counted in multiples of 8 bytes, and `first` is the LSN of the first one. A header at
+    /// the last place lies within `bytes` as a whole.
+    pub fn find_synced(bytes: &[u8], first: Lsn, least: Lsn) -> Option<usize> {
+        let end = bytes.len().checked_sub(BLOCK_HEADER_BYTES - SYNCED_AT - ALIGN_BYTES as usize)?;
+        let fields = bytes.get(SYNCED_AT..end)?.chunks_exact(ALIGN_BYTES as usize);
+        let lsns = (first.0..).step_by(ALIGN_BYTES as usize);
+        fields.zip(lsns).position(|(field, lsn)| (least.0..=lsn).contains(&word(field, 0)))
     }
 }
 
@@ -445,5 +457,22 @@ mod tests {
         {
             assert_eq!(segment_number(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn synced_is_found_at_every_place_that_holds_a_whole_header() {
+        let (first, places) = (Lsn(8000), 9);
+        for place in 0..places {
+            let mut bytes = vec![0; BLOCK_HEADER_BYTES + (places - 1) * 8];
+            let own = first.0 + place as u64 * 8;
+            for (synced, found) in [(7993, Some(place)), (own, Some(place)), (7992, None), (own + 1, None)] {
+                bytes[place * 8 + SYNCED_AT..][..8].copy_from_slice(&u64::to_le_bytes(synced));
+                assert_eq!(BlockHeader::find_synced(&bytes, first, Lsn(7993)), found, "{place}: {synced}");
+            }
+            bytes[place * 8 + SYNCED_AT..][..8].copy_from_slice(&own.to_le_bytes());
+            let cut = &bytes[..bytes.len() - 1];
+            assert_eq!(BlockHeader::find_synced(cut, first, Lsn(7993)).is_none(), place + 1 == places);
+        }
+        assert_eq!(BlockHeader::find_synced(&[0xff; 31], first, Lsn(0)), None);
     }
 }

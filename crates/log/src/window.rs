@@ -47,8 +47,12 @@ impl Window {
         let end = offset.checked_add(bytes as u64).filter(|&end| end <= self.header.len_bytes);
         let Some(end) = end else { return Ok(None) };
         if offset < self.start || end > self.start + self.buffer.len() as u64 {
-            let wanted = READ_BYTES.max(bytes as u64).min(self.header.len_bytes - offset);
-            self.buffer.resize(wanted as usize, 0);
+            let wanted = READ_BYTES.max(bytes as u64).min(self.header.len_bytes - offset) as usize;
+            match wanted <= self.buffer.capacity() {
+                true => self.buffer.resize(wanted, 0),
+                // Memory that is new is zero already.
+                false => self.buffer = vec![0; wanted],
+            }
             self.start = offset;
             let read = self.file.read_exact_at(&mut self.buffer, offset);
             if read.is_err() {
@@ -58,6 +62,15 @@ impl Window {
         }
         let from = (offset - self.start) as usize;
         Ok(Some(&self.buffer[from..from + bytes]))
+    }
+
+    /// Returns the bytes from `offset` on that are at hand after reading `bytes` of them: at least these, or none where
+    /// the segment ends before.
+    pub fn bytes_at_hand(&mut self, offset: u64, bytes: usize) -> Result<&[u8]> {
+        match self.bytes(offset, bytes)? {
+            Some(_) => Ok(&self.buffer[(offset - self.start) as usize..]),
+            None => Ok(&[]),
+        }
     }
 
     /// Drops the buffer, so that the bytes are read again.
