@@ -68,15 +68,18 @@ impl<'m> Cursor<'m> {
         self.settle_forward();
     }
 
-    /// Returns whether no key begins with `prefix`, deleted ones and those after the timestamp included. O(log n).
-    pub(crate) fn lacks_prefix(mut self, prefix: &[u8]) -> bool {
+    /// Returns the first key that begins with `prefix`, deleted ones and those after the timestamp included, and what
+    /// is visible of it, range deletes left aside. O(log n).
+    pub(crate) fn first_with_prefix(mut self, prefix: &[u8]) -> Option<(&'m [u8], Option<Value<'m>>)> {
         self.start(prefix);
-        let Some(path) = &mut self.path else { return true };
+        let path = self.path.as_mut()?;
         if path.leaf().place >= path.leaf().permutation.len() && !path.next_leaf() {
-            return true;
+            return None;
         }
         let leaf = path.leaf();
-        !leaf.node().record(leaf.slot()).key().starts_with(prefix)
+        let newest = leaf.node().record(leaf.slot());
+        let found = newest.key().starts_with(prefix).then_some(newest)?;
+        Some((found.key(), found.visible(self.at).map(Record::found)))
     }
 
     /// Moves to the first key.

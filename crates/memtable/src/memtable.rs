@@ -73,18 +73,25 @@ impl Memtable {
         Cursor::new(self.directory.find(table), at)
     }
 
-    /// Returns whether no key of `table` begins with `prefix`, whatever was written under it and when. O(log n).
+    /// Returns the first key of `table` that begins with `prefix`, whatever was written under it and when, and what it
+    /// has as of `at`: `None` if it was written later. Range deletes are left aside. O(log n).
     ///
     /// ```
-    /// # use base::{CommitTs, TableId};
+    /// # use base::{CommitTs, TableId, Value};
     /// let (memtable, mut writer) = pando_memtable::Memtable::new();
     /// writer.put(TableId(16), b"apple", b"1", CommitTs(1));
-    /// assert!(memtable.lacks_prefix(TableId(16), b"b") && !memtable.lacks_prefix(TableId(16), b"app"));
+    /// let first = |prefix: &[u8], at| memtable.first_with_prefix(TableId(16), prefix, CommitTs(at));
+    /// assert_eq!(first(b"b", 1), None);
+    /// assert_eq!(first(b"app", 1), Some((&b"apple"[..], Some(Value::Inline(b"1")))));
+    /// assert_eq!(first(b"app", 0), Some((&b"apple"[..], None)));
     /// ```
-    pub fn lacks_prefix(&self, table: TableId, prefix: &[u8]) -> bool {
-        self.directory
-            .find(table)
-            .is_none_or(|found| Cursor::new(Some(found), CommitTs::MAX).lacks_prefix(prefix))
+    pub fn first_with_prefix(
+        &self,
+        table: TableId,
+        prefix: &[u8],
+        at: CommitTs,
+    ) -> Option<(&[u8], Option<Value<'_>>)> {
+        Cursor::new(Some(self.directory.find(table)?), at).first_with_prefix(prefix)
     }
 
     /// Returns the range deletes of `table` as of `at`. One load if there are none, else O(log n).

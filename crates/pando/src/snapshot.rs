@@ -150,6 +150,33 @@ impl Snapshot {
         self.inner.get_beginning(table, key.as_ref(), whole_bytes, with)
     }
 
+    /// Calls `with` on the first record whose key begins with `prefix`: on the rest of the key, and on the value. It is
+    /// for an index, whose keys are a value and the key of the record that has it. Such a look-up costs a fraction of a
+    /// cursor, unless range deletes or deleted keys are in its way.
+    ///
+    /// # Errors
+    /// `Missing` if the handle is stale; `SnapshotTooOld`; those of reading pages.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let by_email = db.ensure_table("by_email")?;
+    /// db.put(&by_email, "ann@x.org/17", "")?;
+    /// let snapshot = db.snapshot()?;
+    /// assert_eq!(snapshot.first_with_prefix(&by_email, "ann@x.org/", |id, _| id.to_vec())?, Some(b"17".to_vec()));
+    /// assert_eq!(snapshot.first_with_prefix(&by_email, "bob@x.org/", |id, _| id.to_vec())?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn first_with_prefix<T>(
+        &self,
+        table: &Table,
+        prefix: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.first_with_prefix(table, prefix.as_ref(), with)
+    }
+
     /// Returns a reader of the value of `key`, with [`std::io::Read`] and [`std::io::Seek`]. It can read any part of
     /// a value of gigabytes with the memory of one piece (256 KiB, plus 16 bytes for each piece of the value). It is
     /// owned, can be sent to another thread, and keeps the value as this snapshot sees it for as long as it lives.

@@ -36,11 +36,29 @@ pub struct PinnedRecord {
 }
 
 impl PinnedRecord {
+    /// Returns the record's key without its first `skip` bytes, or `None` if these end within what all keys of the page
+    /// begin with: then no part of the page has the rest in one piece.
+    pub fn key_after(&self, skip: usize) -> Option<&[u8]> {
+        let page = self.pin.page();
+        page.suffix(self.index).get(skip.checked_sub(page.prefix().len())?..)
+    }
+
     /// Returns the record's value.
     #[inline]
     pub fn value(&self) -> Value<'_> {
         self.pin.page().value(self.index)
     }
+}
+
+/// What a leaf shows of the records whose keys begin with a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstWithPrefix {
+    /// There are none.
+    None,
+    /// The place of the first one, which may be a delete.
+    At(RecordPosition),
+    /// None in this leaf, but the next one was not looked at.
+    Beyond,
 }
 
 /// The place of a record, valid as long as its run's pages are kept.
@@ -78,12 +96,17 @@ impl Run {
         Ok(index.map(|index| RecordPosition { leaf: ptr, index: index as u32 }))
     }
 
-    /// Returns whether no key begins with `prefix`, as far as the leaf shows that can have the first such key: `false`
-    /// may be wrong. Reads one page per level.
+    /// Returns the place of the first record whose key begins with `prefix`, as far as the leaf shows it to which the
+    /// prefix leads. Reads one page per level.
     ///
     /// Errors: as [`Run::get`].
-    pub fn lacks_prefix(&self, pool: &Pool, guard: &mut EpochGuard<'_>, prefix: &[u8]) -> Result<bool> {
-        let Some((mut ptr, level)) = self.top() else { return Ok(true) };
+    pub fn first_with_prefix(
+        &self,
+        pool: &Pool,
+        guard: &mut EpochGuard<'_>,
+        prefix: &[u8],
+    ) -> Result<FirstWithPrefix> {
+        let Some((mut ptr, level)) = self.top() else { return Ok(FirstWithPrefix::None) };
         let (mut hint, mut is_last) = (Hint::default(), true);
         for level in (1..=level).rev() {
             let inner = pool.read_hinted(guard, ptr, hint)?;
@@ -95,10 +118,13 @@ impl Run {
         let leaf = pool.read_hinted(guard, ptr, hint)?;
         let page = leaf.page();
         expect_leaf(page, ptr, self.deletes)?;
-        Ok(match page.search(prefix) {
-            Ok(_) => false,
-            Err(at) if at < page.count() => !page.key_begins_with(at, prefix),
-            Err(_) => is_last,
+        let (Ok(index) | Err(index)) = page.search(prefix);
+        Ok(if index >= page.count() {
+            if is_last { FirstWithPrefix::None } else { FirstWithPrefix::Beyond }
+        } else if page.key_begins_with(index, prefix) {
+            FirstWithPrefix::At(RecordPosition { leaf: ptr, index: index as u32 })
+        } else {
+            FirstWithPrefix::None
         })
     }
 

@@ -65,7 +65,7 @@ pub use descriptor::{MAX_HEIGHT, Run};
 pub use editor::{Editor, Relocation};
 pub use explain::Outline;
 pub use filter::{BitsPerKey, Probe};
-pub use get::{Leaf, PinnedRecord, RecordPosition};
+pub use get::{FirstWithPrefix, Leaf, PinnedRecord, RecordPosition};
 pub use join::{Part, join};
 pub use large::{Pieces, read_large};
 pub use leaf_run::LeafRun;

@@ -214,13 +214,15 @@ pub(crate) struct Known {
     pub beyond_stamp: u64,
     /// The rowid that was sought last.
     pub last_rowid: i64,
+    /// Whether a cursor has moved on from the first of equal entries, which then are not read one by one.
+    pub is_followed: bool,
     pub paging: Paging,
 }
 
 impl Default for Known {
     fn default() -> Known {
         let (tree, stamp, beyond_stamp, paging) = (None, 0, 0, Paging::default());
-        Known { tree, stamp, beyond_stamp, last_rowid: i64::MIN, paging }
+        Known { tree, stamp, beyond_stamp, last_rowid: i64::MIN, is_followed: false, paging }
     }
 }
 

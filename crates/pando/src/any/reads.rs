@@ -1,7 +1,7 @@
 //! Snapshots and transactions of either kind.
 
 use crate::any::cursor::AnyCursor;
-use crate::cursor::{Beginning, Range, Span};
+use crate::cursor::{Beginning, Range, RecordCursor, Span};
 use crate::database::TableOptions;
 use crate::remote::{RemoteSnapshot, RemoteTransaction};
 use crate::snapshot::Snapshot;
@@ -53,6 +53,22 @@ impl AnySnapshot {
             AnySnapshot::Remote(_) => None,
         }
     }
+
+    /// Does what [`Snapshot::first_with_prefix`] does.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::first_with_prefix`].
+    pub fn first_with_prefix<T>(
+        &self,
+        table: &Table,
+        prefix: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        match self {
+            AnySnapshot::Native(snapshot) => snapshot.first_with_prefix(table, prefix, with),
+            AnySnapshot::Remote(snapshot) => first(snapshot, table, prefix.as_ref(), with),
+        }
+    }
 }
 
 impl AnyTransaction {
@@ -81,14 +97,19 @@ impl AnyTransaction {
         }
     }
 
-    /// Does what [`Transaction::lacks_prefix`] does; of a remote store, it says nothing, and takes no round trip.
+    /// Does what [`Transaction::first_with_prefix`] does.
     ///
     /// # Errors
-    /// Those of [`Transaction::lacks_prefix`].
-    pub fn lacks_prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<bool> {
+    /// Those of [`Transaction::first_with_prefix`].
+    pub fn first_with_prefix<T>(
+        &self,
+        table: &Table,
+        prefix: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
         match self {
-            AnyTransaction::Native(tx) => tx.lacks_prefix(table, prefix),
-            AnyTransaction::Remote(_) => Ok(false),
+            AnyTransaction::Native(tx) => tx.first_with_prefix(table, prefix, with),
+            AnyTransaction::Remote(tx) => first(tx, table, prefix.as_ref(), with),
         }
     }
 
@@ -137,6 +158,17 @@ impl AnyTransaction {
             AnyTransaction::Remote(tx) => tx.cursor(table, span).map(AnyCursor::Remote),
         }
     }
+}
+
+/// Calls `with` on the first record that a cursor over the keys with `prefix` finds.
+fn first<T>(
+    reader: &impl ReadTables,
+    table: &Table,
+    prefix: &[u8],
+    with: impl FnOnce(&[u8], &[u8]) -> T,
+) -> Result<Option<T>> {
+    let mut cursor = reader.cursor(table, Span::prefix(prefix))?;
+    Ok(cursor.next()?.map(|(key, value)| with(&key[prefix.len()..], value)))
 }
 
 #[cold]

@@ -374,9 +374,8 @@ impl Transaction {
         self.inner.require_unchanged(table, &span.into())
     }
 
-    /// Returns whether it is certain that no key of a table begins with `prefix`, including those that this transaction
-    /// wrote. This costs a fraction of a cursor, and is for a rule such as that a value of an index is unique: `false`
-    /// says nothing, and then a cursor must look. If it is certain, the keys with this prefix count as read.
+    /// Does what [`Snapshot::first_with_prefix`](crate::Snapshot::first_with_prefix) does, own writes included. The keys
+    /// from the prefix to that key count as read; all that begin with the prefix, if there is none.
     ///
     /// # Errors
     /// `Missing` if the handle is stale; those of reading pages.
@@ -384,16 +383,21 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let names = db.ensure_table("names")?;
+    /// # let by_email = db.ensure_table("by_email")?;
     /// let mut tx = db.begin()?;
-    /// assert!(tx.lacks_prefix(&names, "ann/")?);
-    /// tx.put(&names, "ann/1", "")?;
-    /// assert!(!tx.lacks_prefix(&names, "ann/")?);
+    /// assert!(tx.first_with_prefix(&by_email, "ann@x.org/", |_, _| ())?.is_none(), "it is still free");
+    /// tx.put(&by_email, "ann@x.org/17", "")?;
+    /// assert_eq!(tx.first_with_prefix(&by_email, "ann@x.org/", |id, _| id.to_vec())?, Some(b"17".to_vec()));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn lacks_prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<bool> {
-        self.inner.lacks_prefix(table, prefix.as_ref())
+    pub fn first_with_prefix<T>(
+        &self,
+        table: &Table,
+        prefix: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.first_with_prefix(table, prefix.as_ref(), with)
     }
 
     /// Returns the isolation with which the transaction began.

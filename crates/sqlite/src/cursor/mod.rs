@@ -36,7 +36,7 @@ use self::partial::{LEAST_BYTES, LONG_BYTES, own_row};
 use crate::failure::{ABORT_ROLLBACK, CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
-use crate::sys::{PandoCursor, counter, place};
+use crate::sys::{PandoCursor, Row, counter, place};
 use pando::{Beginning, ReadTables};
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
@@ -78,10 +78,10 @@ pub(crate) struct Own {
     is_numbered: bool,
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
-    /// Whether the last value that was sought was there.
-    has_met_equal: bool,
     /// Whether only entries that begin with `memory.prefix` are read, until the next seek.
     is_within_prefix: bool,
+    /// Whether the batch is the first of the entries that begin with what was sought, read alone.
+    is_first_alone: bool,
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
@@ -111,8 +111,8 @@ impl Own {
             wanted,
             is_numbered,
             near_from,
-            has_met_equal: false,
             is_within_prefix: false,
+            is_first_alone: false,
             is_first,
             first_rows,
             completed,
@@ -124,7 +124,7 @@ impl Own {
 
     /// Forgets what is known of the batch, which is read anew.
     fn forget_batch(&mut self) {
-        (self.near_from, self.is_first, self.has_gap) = (None, false, false);
+        (self.near_from, self.is_first, self.is_first_alone, self.has_gap) = (None, false, false, false);
         self.memory.clear_batch();
     }
 }
@@ -232,6 +232,7 @@ impl Cursor<'_> {
                     self.tail.place = place::EOF;
                     return Ok(false);
                 }
+                self.own.memory.known.is_followed |= self.own.is_first_alone;
                 self.want_more();
                 if !is_backward && self.show_rest()? {
                     return Ok(true);
@@ -293,6 +294,36 @@ impl Cursor<'_> {
             self.tail.place = place::GAP;
         }
         Ok(self.tail.place != place::VALID)
+    }
+
+    /// Reads the first of the entries of an index that begin with `sought`, and moves to it. Returns whether there is
+    /// one; `None` if its key is too long for its place to be known.
+    fn load_first(&mut self, sought: &[u8]) -> Outcome<Option<bool>> {
+        self.tail.place = place::EOF;
+        let (own, state) = (&mut *self.own, &*self.state);
+        own.forget_batch();
+        let Memory { rows, records, first_key, .. } = &mut *own.memory;
+        let copy = |rest: &[u8], record: &[u8]| -> Outcome<bool> {
+            if key::is_cut(sought.len() + rest.len()) {
+                return Ok(false);
+            }
+            let bytes = length(record.len() as u64)?;
+            first_key.clear();
+            first_key.extend_from_slice(sought);
+            first_key.extend_from_slice(rest);
+            rows.push(Row::whole(0, records.copy(record), bytes));
+            Ok(true)
+        };
+        let found = read!(state, reader => {
+            reader.first_with_prefix(&own.tree.table, sought, copy).map_err(Failure::from)
+        })?;
+        match found.transpose()? {
+            Some(false) => return Ok(None),
+            Some(true) => own.is_first_alone = true,
+            None => {}
+        }
+        self.show(false, false);
+        Ok(Some(self.tail.place == place::VALID))
     }
 
     fn check_fault(&self) -> Outcome<()> {

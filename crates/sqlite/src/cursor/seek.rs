@@ -208,17 +208,20 @@ impl Cursor<'_> {
 
     fn seek_prefix(&mut self, sought: &[u8], default: i32, is_equal_asked: bool) -> Outcome<Found> {
         self.own.wanted = if default == 0 { 1 } else { SEEK_ROWS };
-        // In a transaction, an entry beside those that are equal could be a conflict.
         let is_open = matches!(self.state.work, Work::Open(_));
+        // In a transaction, an entry beside those that are equal could be a conflict.
+        if default >= 0
+            && (is_equal_asked || is_open && default == 0)
+            && self.seek_first(sought, default, is_open)?
+        {
+            let is_equal = self.tail.place == place::VALID;
+            return Ok(Found { result: if is_equal { default } else { -1 }, is_equal });
+        }
         if is_open && is_equal_asked && default != 0 && !key::is_cut(sought.len()) {
             return self.seek_equal(sought, default);
         }
         if default < 0 {
             return self.seek_after(sought, is_equal_asked);
-        }
-        if is_open && default == 0 && self.lacks(sought)? {
-            self.miss(sought);
-            return Ok(Found { result: -1, is_equal: false });
         }
         if is_open && default == 0 {
             self.load_prefix(sought)?;
@@ -230,7 +233,6 @@ impl Cursor<'_> {
         }
         let is_valid = self.tail.place == place::VALID;
         let is_equal = is_valid && self.own.memory.first_key.starts_with(sought);
-        self.own.has_met_equal = is_equal;
         if !is_valid {
             self.miss(sought);
             return Ok(Found { result: -1, is_equal });
@@ -239,27 +241,42 @@ impl Cursor<'_> {
         Ok(Found { result, is_equal })
     }
 
+    /// Moves to the first of the entries that begin with `sought`, and reads that alone: of a value that is unique, it
+    /// is the only one. Without one, the cursor moves before where it would be. Returns `false` if another way to look
+    /// for it costs less, or long keys are in the way.
+    fn seek_first(&mut self, sought: &[u8], default: i32, is_open: bool) -> Outcome<bool> {
+        // A page that is read pays if others are sought in it, and the first look-up mostly is the only one.
+        let has_batch = !is_open && (self.tail.stamp != 0 || self.is_beyond(sought));
+        let is_followed = default != 0 && self.own.memory.known.is_followed;
+        let is_remote = self.state.db.native().is_none();
+        if has_batch
+            || is_followed
+            || is_remote
+            || key::is_cut(sought.len())
+            || self.tail.counter == counter::OWN
+        {
+            return Ok(false);
+        }
+        let Some(is_found) = self.load_first(sought)? else { return Ok(false) };
+        if default != 0 {
+            self.stay_within(sought);
+        }
+        if !is_found {
+            self.miss(sought);
+        }
+        Ok(true)
+    }
+
     /// Moves to the first of the entries that begin with `sought`, or with a negative `default` to the last. The
     /// cursor reads no others, also when it goes on.
     fn seek_equal(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
         self.stay_within(sought);
         self.load(From::End, default < 0)?;
         let is_equal = self.tail.place == place::VALID;
-        self.own.has_met_equal = is_equal;
         if !is_equal {
             self.miss(sought);
         }
         Ok(Found { result: if is_equal { default } else { -1 }, is_equal })
-    }
-
-    /// Returns whether it is certain that no entry of an open transaction's begins with a key, where that is likely: a
-    /// value that has to be unique mostly is.
-    fn lacks(&self, key: &[u8]) -> Outcome<bool> {
-        let Work::Open(open) = &self.state.work else { return Ok(false) };
-        if key::is_cut(key.len()) || self.tail.counter == counter::OWN || self.own.has_met_equal {
-            return Ok(false);
-        }
-        Ok(open.transaction.lacks_prefix(&self.own.tree.table, key)?)
     }
 
     /// Moves to the first entry from a key on, and notes if there is none.

@@ -11,6 +11,7 @@ pub(crate) mod resolve;
 pub(crate) mod value_ref;
 pub(crate) mod get;
 pub(crate) mod beginning;
+pub(crate) mod first;
 pub(crate) mod kept_span;
 pub mod scan;
 pub(crate) mod located;

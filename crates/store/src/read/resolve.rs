@@ -8,7 +8,8 @@
 //!    (`contains`), its length or place ([`super::get`]), the borrowed value ([`super::value_ref`]), or a copy if
 //!    memory suffices ([`super::resident`]). A transaction looks at its own writes first.
 //!
-//! A cursor (`scan.rs`) makes a layer of each source, and an explanation (`explain.rs`) a step.
+//! A cursor (`scan.rs`) makes a layer of each source, an explanation (`explain.rs`) a step, and a look-up of a prefix
+//! (`first.rs`) a search.
 
 use crate::read::snapshot::Snapshot;
 use crate::state::view::{OpenMemtable, SealedMemtable, View};
@@ -16,7 +17,7 @@ use base::slots::EpochGuard;
 use base::{CommitTs, Large, LargeRef, Result, TableId};
 use memtable::Memtable;
 use page::Value;
-use run::{Delta, Leaf, Probe, Run, Said};
+use run::{Delta, Leaf, Probe, Said};
 use std::ptr;
 
 /// A memtable, and the attached runs right below it, newest first: most have none.
@@ -129,34 +130,6 @@ impl Snapshot {
             }
         }
         in_page(call, consumer, |call| view.tables.find(table, pool, call, key))
-    }
-}
-
-impl Snapshot {
-    /// Returns whether no key of `table` begins with `prefix`, as far as a look-up in each source shows that: `false`
-    /// may be wrong. What a source has under such a key does not matter.
-    pub(crate) fn lacks_prefix(&self, table: TableId, prefix: &[u8]) -> Result<bool> {
-        // SAFETY: the view is used here alone, and `_call` is dropped after it.
-        let (view, _call) = unsafe { self.keep_view()? };
-        let (pool, mut guard) = (&self.store().pool, self.reader().enter());
-        let mut lacks = |run: &Run| run.lacks_prefix(pool, &mut guard, prefix);
-        for Source { memtable, attached } in sources(&view.open, &view.sealed, table, self.ts()) {
-            if !memtable.lacks_prefix(table, prefix) {
-                return Ok(false);
-            }
-            for delta in attached {
-                if !lacks(&delta.records)? {
-                    return Ok(false);
-                }
-            }
-        }
-        let (above, lowest) = view.tables.layers(table);
-        for stacked in above {
-            if !lacks(&stacked.delta.records)? {
-                return Ok(false);
-            }
-        }
-        lacks(&lowest)
     }
 }
 

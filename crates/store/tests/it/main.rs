@@ -16,6 +16,7 @@ mod many_tables;
 mod merge_model;
 mod merged_memory;
 mod ownership;
+mod prefixes;
 mod recovery_budget;
 mod salvage;
 mod short_memory;

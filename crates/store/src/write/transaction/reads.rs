@@ -3,6 +3,7 @@
 
 use super::Transaction;
 use crate::read::beginning::Beginning;
+use crate::read::first::{Above, First, first_of};
 use crate::read::handle::{Admitted, Table, not_by_key};
 use crate::read::located::Located;
 use crate::read::resident::Resident;
@@ -13,7 +14,7 @@ use crate::state::ttl::Expiry;
 use crate::uncommitted::large::Unpublished;
 use base::{Result, Span, TableId, keys};
 use page::Value;
-use run::PinnedRecord;
+use run::{Delta, FirstWithPrefix, PinnedRecord};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -213,33 +214,70 @@ impl Transaction {
         Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, admitted, span)
     }
 
-    /// Returns whether it is certain, after a look-up in each place where keys of the table can be, that none begins
-    /// with `prefix`, own writes included. Then such keys count as read. It costs a fraction of a cursor.
-    pub fn lacks_prefix(&self, table: &Table, prefix: &[u8]) -> Result<bool> {
-        let Admitted { id, .. } = self.admitted(table)?;
-        self.writes().sort(id);
-        let own = self.writes().cursor(id).and_then(|mut cursor| {
-            cursor.seek(prefix);
-            cursor.entry()
-        });
-        if own.is_some_and(|(key, _)| key.starts_with(prefix)) {
-            return Ok(false);
-        }
-        if let Some(spills) = &self.spills {
-            let (pool, mut guard) = (&self.store().pool, self.snapshot.reader().enter());
-            for spilled in spills.deltas_from(id, prefix) {
-                if !spilled.delta.records.lacks_prefix(pool, &mut guard, prefix)? {
-                    return Ok(false);
+    /// Calls `with` on the first record whose key begins with `prefix`, including own writes: on the rest of the key,
+    /// and the value. The keys from the prefix to that key become part of the read set; all that begin with the prefix,
+    /// if there is none.
+    pub fn first_with_prefix<T>(
+        &self,
+        table: &Table,
+        prefix: &[u8],
+        with: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        let with = match self.own_with_prefix(id, prefix)? {
+            None => with,
+            Some(own) => {
+                let note = |rest: Option<&[u8]>| self.note_first(id, prefix, rest);
+                match self.snapshot.first_in_one_place(id, reading, prefix, own, note, with)? {
+                    First::Known(found) => return Ok(found),
+                    First::Unclear(with) => with,
                 }
             }
+        };
+        first_of(self.cursor(table, Span::prefix(prefix))?, prefix, with)
+    }
+
+    /// Returns what this transaction itself has in memory under keys that begin with `prefix`, or `None` if it has
+    /// spilled some.
+    fn own_with_prefix(&self, table: TableId, prefix: &[u8]) -> Result<Option<Above<'_>>> {
+        self.writes().sort(table);
+        let mut own = Above::default();
+        if let Some(mut cursor) = self.writes().cursor(table) {
+            cursor.seek(prefix);
+            let entry = cursor.entry().filter(|(key, _)| key.starts_with(prefix));
+            own.entry = entry.map(|(key, value)| (&key[prefix.len()..], value));
+            own.has_ranges = cursor.has_ranges();
         }
-        let lacks = self.snapshot.lacks_prefix(id, prefix)?;
-        if lacks && self.is_serializable() {
-            let (reads, end) = (&self.scratch().reads, keys::prefix_end(prefix));
-            let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            reads.close(reads.range(self.store(), id, prefix, high));
+        let Some(spills) = &self.spills else { return Ok(Some(own)) };
+        let (pool, mut guard) = (&self.store().pool, self.snapshot.reader().enter());
+        for Delta { records, ranges, .. } in
+            spills.deltas_from(table, prefix).iter().map(|spilled| &spilled.delta)
+        {
+            if records.first_with_prefix(pool, &mut guard, prefix)? != FirstWithPrefix::None {
+                return Ok(None);
+            }
+            own.has_ranges |= !ranges.is_empty();
         }
-        Ok(lacks)
+        Ok(Some(own))
+    }
+
+    /// Makes the keys from `prefix` to the one that ends with `rest` a part of the read set; all that begin with it
+    /// without one.
+    fn note_first(&self, table: TableId, prefix: &[u8], rest: Option<&[u8]>) {
+        if !self.is_serializable() {
+            return;
+        }
+        let end = match rest {
+            Some(rest) => Some([prefix, rest].concat()),
+            None => keys::prefix_end(prefix),
+        };
+        let high = match (&end, rest) {
+            (Some(end), Some(_)) => Bound::Included(&end[..]),
+            (Some(end), None) => Bound::Excluded(&end[..]),
+            (None, _) => Bound::Unbounded,
+        };
+        let reads = &self.scratch().reads;
+        reads.close(reads.range(self.store(), table, prefix, high));
     }
 
     /// Returns a cursor over the keys in `span`, including own writes, that makes nothing a part of the read set.
