@@ -15,6 +15,7 @@ def run(path):
     connection.close()
     names(path.parent)
     file_control(path.parent)
+    expired(path.parent)
 
 
 def file_control(directory):
@@ -40,6 +41,43 @@ def file_control(directory):
         assert ask(has_moved, ctypes.c_int(7)) == 1
         (directory / "moved").rename(path)
         assert ask(has_moved, ctypes.c_int(7)) == 0
+        assert library.sqlite3_close(connection) == 0
+
+
+def expired(directory):
+    """A handle whose row was changed or deleted neither reads nor writes, but goes on to another row, as in SQLite."""
+    library, aborted = ctypes.CDLL(None), 4
+    library.sqlite3_blob_reopen.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.sqlite3_errmsg.restype = ctypes.c_char_p
+    for name in ("expired.pando", "expired.db"):
+        connection, blob, byte = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(1)
+        assert library.sqlite3_open(os.fsencode(directory / name), ctypes.byref(connection)) == 0
+
+        def run_all(sql):
+            assert library.sqlite3_exec(connection, sql, None, None, None) == 0, (name, sql)
+
+        def open_at(rowid, may_write=0):
+            arguments = (b"main", b"t", b"x", ctypes.c_int64(rowid), may_write, ctypes.byref(blob))
+            assert library.sqlite3_blob_open(connection, *arguments) == 0, (name, rowid)
+
+        run_all(b"CREATE TABLE t(id INTEGER PRIMARY KEY, x, y)")
+        for change in (b"DELETE FROM t WHERE id = 1", b"UPDATE t SET y = 2 WHERE id = 1", b"DELETE FROM t WHERE id < 2"):
+            run_all(b"REPLACE INTO t VALUES (1, zeroblob(10), 0), (2, x'0102', 0)")
+            open_at(1)
+            run_all(change)
+            assert library.sqlite3_blob_reopen(blob, 2) == 0, (name, change)
+            assert library.sqlite3_blob_read(blob, byte, 1, 1) == 0 and byte.raw == b"\x02", (name, change)
+            run_all(b"UPDATE t SET y = 3 WHERE id = 2")
+            assert library.sqlite3_blob_reopen(blob, 12) == 1, (name, change)
+            assert library.sqlite3_errmsg(connection) == b"no such rowid: 12", (name, change)
+            library.sqlite3_blob_close(blob)
+            # Once it was used, it stays invalid.
+            for use in (library.sqlite3_blob_read, library.sqlite3_blob_write):
+                open_at(2)
+                run_all(b"UPDATE t SET y = 4 WHERE id = 2")
+                assert use(blob, byte, 1, 0) == aborted, (name, change)
+                assert library.sqlite3_blob_reopen(blob, 2) == aborted, (name, change)
+                library.sqlite3_blob_close(blob)
         assert library.sqlite3_close(connection) == 0
 
 

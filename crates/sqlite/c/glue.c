@@ -1134,13 +1134,13 @@ SQLITE_PRIVATE int sqlite3BtreePayloadChecked(BtCursor *pCur, u32 offset, u32 am
 SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void *z){
   PandoCursor *c = pandoTail(pCur);
   if( c->eKind==0 ) return stockBtreePutData(pCur, offset, amt, z);
-  if( !c->isWrite ) return SQLITE_READONLY;
   if( !pandoFresh(c) ){
     int isDifferent = 0;
     int rc = pando_bt_restore(c, &isDifferent);
     if( rc!=SQLITE_OK ) return rc;
     if( isDifferent ) return SQLITE_ABORT;
   }
+  if( !c->isWrite ) return SQLITE_READONLY;
   return pando_bt_put_data(c, offset, amt, z);
 }
 

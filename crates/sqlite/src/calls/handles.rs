@@ -3,7 +3,7 @@
 
 use super::on_cursor;
 use crate::cursor::Own;
-use crate::failure::{ABORT, OK};
+use crate::failure::OK;
 use crate::state::State;
 use crate::sys::{PandoCursor, place};
 use sqlite_format::key;
@@ -58,7 +58,8 @@ pub(super) unsafe fn expire(state: &State, root: u32, rowid: Option<i64>, by: *m
             _ => None,
         };
         if own.tree.root() == root && (rowid.is_none() || on == rowid) {
-            (tail.fault, tail.place) = (ABORT, place::FAULT);
+            // From nowhere it cannot read or write, but it can be moved to another row.
+            tail.place = place::EOF;
         }
     }
 }
