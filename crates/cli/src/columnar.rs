@@ -1,17 +1,14 @@
 //! Arrow and Parquet in `export` and `import`.
 
-use crate::export::{ExportArgs, refused};
+use crate::export::ExportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
+use crate::target::{Target, refused};
 use arrow::{Batches, Format, RecordBatches, Shape, Writer};
 use pando::{Cursor, Snapshot};
 use rows::{DynamicTable, KeyRange, Value};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::Path;
-
-/// A writer of rows, and the failure of writing.
-type Target = (Writer<Box<dyn Write + Send>>, Box<dyn Fn(io::Error) -> Failure>);
 
 /// Returns the format of columns that `format` names; `None`: it is one of rows.
 pub fn format_of(format: RecordFormat, to_stdout: bool) -> Option<Format> {
@@ -26,40 +23,25 @@ pub fn format_of(format: RecordFormat, to_stdout: bool) -> Option<Format> {
 
 /// Exports the records of a table.
 pub fn export(cursor: &mut Cursor<'_>, args: &ExportArgs, format: Format) -> Outcome {
-    let (mut out, refused) = target(args, format, Shape::of_records())?;
+    let (target, refused) = (Target::create(&args.target)?, refused(&args.target));
+    let mut out = Writer::new(target, format, Shape::of_records()).map_err(&refused)?;
     while let Some((key, value)) = cursor.next()? {
         let row = [Value::Bytes(key.into()), Value::Bytes(value.into())];
         out.row(&row).map_err(&refused)?;
     }
-    finish(out, &refused)
+    out.finish().map_err(&refused)?.finish()
 }
 
 /// Exports the rows of a typed table.
 pub fn export_typed(snapshot: &Snapshot, args: &ExportArgs, format: Format) -> Outcome {
     let table = DynamicTable::expect(snapshot, &args.table)?;
-    let (mut out, refused) = target(args, format, Shape::of_table(&table))?;
+    let (target, refused) = (Target::create(&args.target)?, refused(&args.target));
+    let mut out = Writer::new(target, format, Shape::of_table(&table)).map_err(&refused)?;
     let mut scan = table.scan(snapshot, &KeyRange::all())?;
     while let Some(written) = scan.next_with(|row| out.row(&row))? {
         written.map_err(&refused)?;
     }
-    finish(out, &refused)
-}
-
-fn finish(out: Writer<Box<dyn Write + Send>>, refused: &dyn Fn(io::Error) -> Failure) -> Outcome {
-    let mut out = out.finish().map_err(refused)?;
-    out.flush().map_err(refused)
-}
-
-fn target(args: &ExportArgs, format: Format, shape: Shape) -> Outcome<Target> {
-    let to_stdout = args.target == Path::new("-");
-    let refused: Box<dyn Fn(io::Error) -> Failure> =
-        if to_stdout { Box::new(Failure::stdout) } else { Box::new(refused(&args.target)) };
-    let out: Box<dyn Write + Send> = if to_stdout {
-        Box::new(BufWriter::with_capacity(1 << 16, io::stdout()))
-    } else {
-        Box::new(BufWriter::new(File::create_new(&args.target).map_err(&refused)?))
-    };
-    Ok((Writer::new(out, format, shape).map_err(&refused)?, refused))
+    out.finish().map_err(&refused)?.finish()
 }
 
 /// Opens a file, or for `-` a stream of Arrow on standard input.

@@ -7,13 +7,14 @@ use crate::columnar;
 use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
 use crate::open::{self, Existing};
-use crate::output::{self, Cell, Format, Rows};
+use crate::output::{Cell, Format, Rows};
 use crate::remote::Remote;
+use crate::target::{Target, is_stdout, refused};
 use crate::{export_typed, text, tree, values};
 use clap::Args;
 use pando::{Cursor, Expiry, Snapshot, Span, Table};
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -50,7 +51,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
         return from_server(&remote, args, format);
     }
     #[cfg(feature = "arrow")]
-    if let Some(format) = columnar::format_of(format, args.target == Path::new("-")) {
+    if let Some(format) = columnar::format_of(format, is_stdout(&args.target)) {
         let (db, typed) = (args.database.open()?, args.typed);
         let snapshot = db.snapshot()?;
         return if typed {
@@ -66,7 +67,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
         return export_typed::from_snapshot(&snapshot, args, format);
     }
     let table = open::table(&snapshot, &args.table)?;
-    let to_stdout = args.target == Path::new("-");
+    let to_stdout = is_stdout(&args.target);
     let rows = match format {
         RecordFormat::Tree if to_stdout => {
             return Err(no_tree_on_stdout());
@@ -75,12 +76,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
         RecordFormat::Csv => Format::Csv,
         _ => Format::Ndjson,
     };
-    if to_stdout {
-        return write_rows(&snapshot, &table, output::stdout(), rows, Failure::stdout);
-    }
-    let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
-    let file = File::create_new(&args.target).map_err(refused)?;
-    write_rows(&snapshot, &table, BufWriter::new(file), rows, refused)
+    write_rows(&snapshot, &table, &args.target, rows)
 }
 
 /// Exports from a server, which reads one snapshot.
@@ -88,7 +84,7 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
     if args.typed {
         return export_typed::from_server(remote, args, format);
     }
-    let to_stdout = args.target == Path::new("-");
+    let to_stdout = is_stdout(&args.target);
     let rows = match format {
         RecordFormat::Tree if to_stdout => return Err(no_tree_on_stdout()),
         RecordFormat::Tree => None,
@@ -108,19 +104,14 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
             file.write_all(value).map_err(refused(&path))
         });
     };
-    let refused: Box<dyn Fn(std::io::Error) -> Failure> =
-        if to_stdout { Box::new(Failure::stdout) } else { Box::new(refused(&args.target)) };
-    let out: Box<dyn Write> = if to_stdout {
-        Box::new(output::stdout())
-    } else {
-        Box::new(BufWriter::new(File::create_new(&args.target).map_err(&refused)?))
-    };
-    let mut rows = Rows::new(out, rows, columns(by_key)).map_err(&refused)?;
+    let (mut target, refused) = (Target::create(&args.target)?, refused(&args.target));
+    let mut rows = Rows::new(&mut target, rows, columns(by_key)).map_err(&refused)?;
     Remote::each_with_ttl(answer, |key, value, ttl_ms| {
         rows.row(&[Cell::Bytes(key), Cell::Bytes(value), ttl(ttl_ms)][..columns(by_key).len()])
             .map_err(&refused)
     })?;
-    rows.finish().map(drop).map_err(&refused)
+    rows.finish().map_err(&refused)?;
+    target.finish()
 }
 
 /// Returns the refusal of Arrow and Parquet together with the address of a server.
@@ -145,15 +136,10 @@ fn ttl(ms: Option<u64>) -> Cell<'static> {
     ms.map_or(Cell::Null, Cell::Number)
 }
 
-fn write_rows(
-    snapshot: &Snapshot,
-    table: &Table,
-    out: impl Write,
-    format: Format,
-    refused: impl Fn(std::io::Error) -> Failure,
-) -> Outcome {
+fn write_rows(snapshot: &Snapshot, table: &Table, path: &Path, format: Format) -> Outcome {
     let columns = columns(table.has_ttl_by_key());
-    let mut rows = Rows::new(out, format, columns).map_err(&refused)?;
+    let (mut target, refused) = (Target::create(path)?, refused(path));
+    let mut rows = Rows::new(&mut target, format, columns).map_err(&refused)?;
     let mut cursor = snapshot.cursor(table, Span::all())?;
     while let Some((key, value)) = cursor.next()? {
         let ttl_ms = match table.has_ttl_by_key().then(|| snapshot.expiry(table, key)).transpose()?.flatten()
@@ -163,7 +149,8 @@ fn write_rows(
         };
         rows.row(&[Cell::Bytes(key), Cell::Bytes(value), ttl(ttl_ms)][..columns.len()]).map_err(&refused)?;
     }
-    rows.finish().map(drop).map_err(&refused)
+    rows.finish().map_err(&refused)?;
+    target.finish()
 }
 
 /// Writes a file for each record.
@@ -197,10 +184,4 @@ fn new_file(root: &Path, key: &[u8]) -> Outcome<(PathBuf, File)> {
     fs::create_dir_all(parent).map_err(refused(parent))?;
     let file = File::create_new(&path).map_err(refused(&path))?;
     Ok((path, file))
-}
-
-/// Returns the failure of a file that cannot be written.
-pub fn refused(path: &Path) -> impl Fn(std::io::Error) -> Failure + use<> {
-    let what = format!("write {}", path.display());
-    move |cause| Failure::system(&what, cause)
 }

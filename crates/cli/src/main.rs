@@ -30,6 +30,7 @@ mod open;
 mod output;
 mod scratch;
 mod tree;
+mod target;
 mod values;
 mod remote;
 mod watch;

@@ -50,20 +50,12 @@ pub fn run(args: &SalvageArgs) -> Outcome {
             there.display()
         )));
     }
-    let report = match args.format {
-        Target::Database => {
-            let mut sink = Databases::new(outs.clone(), args.memory);
-            let report = salvage::salvage(&args.dir, &mut sink)?;
-            sink.finish()?;
-            report
+    let report = copy(args, &outs).inspect_err(|_| {
+        // A part of a result could be taken for all that is left, and would be in the way of the next attempt.
+        for out in outs.iter().filter(|out| out.exists()) {
+            let _ = if out.is_dir() { fs::remove_dir_all(out) } else { fs::remove_file(out) };
         }
-        Target::Ndjson => {
-            let mut sink = Lines::new(outs.clone());
-            let report = salvage::salvage(&args.dir, &mut sink);
-            sink.finish()?;
-            report?
-        }
-    };
+    })?;
     if args.json {
         say!("{}", as_json(&report))?;
     } else {
@@ -73,6 +65,24 @@ pub fn run(args: &SalvageArgs) -> Outcome {
         return Ok(());
     }
     Err(Failure::Damaged("a part of the database could not be read; the report above lists it".into()))
+}
+
+/// Copies what can be read to `outs`.
+fn copy(args: &SalvageArgs, outs: &[PathBuf; 2]) -> Outcome<Report> {
+    match args.format {
+        Target::Database => {
+            let mut sink = Databases::new(outs.clone(), args.memory);
+            let report = salvage::salvage(&args.dir, &mut sink)?;
+            sink.finish()?;
+            Ok(report)
+        }
+        Target::Ndjson => {
+            let mut sink = Lines::new(outs.clone());
+            let report = salvage::salvage(&args.dir, &mut sink)?;
+            sink.finish()?;
+            Ok(report)
+        }
+    }
 }
 
 fn uncertain(out: &Path) -> PathBuf {

@@ -1,9 +1,10 @@
 //! `pando salvage`, as a user whose disk has rotted runs it.
 
-use crate::common::{failure, pando, text};
+use crate::common::{failure, pando, stdout, text};
 use pando::Database;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 const RECORDS: u32 = 3000;
 
@@ -77,4 +78,52 @@ fn what_says_nothing_of_itself_is_refused() {
     let said = failure(pando([Path::new("salvage"), &dir, &out]), 3);
     assert!(said.contains("nothing says which database this was"), "{said}");
     assert!(!out.exists());
+}
+
+/// Runs `pando` where no file may be longer than `kib`, as on a disk that is full.
+fn pando_within(kib: u32, args: &[&str]) -> Output {
+    let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
+    let program = env!("CARGO_BIN_EXE_pando");
+    Command::new("bash").args(["-c", &script, "bash", program]).args(args).output().unwrap()
+}
+
+/// Neither command leaves a part of a result, which could be taken for all of it, and would be in the way.
+#[test]
+fn what_could_not_be_written_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, out) = (home.path().join("db"), home.path().join("out"));
+    fill(&dir);
+    let (dir, path) = (dir.to_str().unwrap(), out.to_str().unwrap());
+    for line in [
+        vec!["salvage", dir, path],
+        vec!["salvage", dir, path, "--format", "ndjson"],
+        vec!["export", dir, "t", path],
+        vec!["export", dir, "t", path, "--format", "csv"],
+    ] {
+        let failed = pando_within(16, &line);
+        assert!(failed.stdout.is_empty() && !failed.status.success(), "{line:?}: {failed:?}");
+        let left: Vec<_> =
+            fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["db"], "{line:?}: {failed:?}");
+        stdout(pando(&line));
+        let again = failure(pando(&line), 2);
+        assert!(again.contains("exists already"), "{line:?}: {again}");
+        if out.is_dir() { fs::remove_dir_all(&out).unwrap() } else { fs::remove_file(&out).unwrap() }
+    }
+}
+
+/// An export that was killed has no result, and the next one says what it left.
+#[test]
+fn an_export_has_its_name_once_it_is_complete() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, out) = (home.path().join("db"), home.path().join("out.csv"));
+    fill(&dir);
+    let line = ["export", dir.to_str().unwrap(), "t", out.to_str().unwrap()];
+    let part = home.path().join("out.csv.part");
+    fs::write(&part, b"of a killed export").unwrap();
+    let said = failure(pando(line), 2);
+    assert!(said.contains("out.csv.part exists already") && !out.exists(), "{said}");
+    fs::remove_file(&part).unwrap();
+    stdout(pando(line));
+    assert!(out.exists() && !part.exists());
 }
