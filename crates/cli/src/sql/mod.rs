@@ -135,15 +135,27 @@ fn open(args: &SqlArgs) -> Outcome<AnyDatabase> {
     Ok(db.into())
 }
 
-/// Opens the database for writing. If another process has it open for writing, opens it for reading; statements that
-/// write then fail with that reason.
+/// Opens the database for writing. If another process has it open for writing, or the directory cannot be written,
+/// opens it for reading; statements that write then fail with that reason.
 fn create_or_read(builder: Builder, args: &SqlArgs) -> Outcome<Database> {
-    match builder.clone().create(&args.dir) {
-        Err(locked) if locked.kind() == ErrorKind::Locked && args.from_sqlite.is_none() => {
-            let db = builder.read_only(true).open(&args.dir).map_err(|_| locked)?;
-            eprintln!("note: another process has the database open for writing, so statements can only read");
-            Ok(db)
-        }
-        opened => Ok(opened?),
-    }
+    let error = match builder.clone().create(&args.dir) {
+        Ok(db) => return Ok(db),
+        Err(error) => error,
+    };
+    let why = match error.kind() {
+        _ if args.from_sqlite.is_some() => return Err(error.into()),
+        ErrorKind::Locked => "another process has the database open for writing",
+        _ if is_not_writable(&error) => "the directory cannot be written",
+        _ => return Err(error.into()),
+    };
+    let db = builder.read_only(true).open(&args.dir).map_err(|_| error)?;
+    eprintln!("note: {why}, so statements can only read");
+    Ok(db)
+}
+
+/// Returns whether the file system or its permissions do not let this process write.
+fn is_not_writable(error: &pando::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| matches!(cause.kind(), PermissionDenied | ReadOnlyFilesystem))
 }

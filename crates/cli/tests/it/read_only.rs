@@ -108,6 +108,14 @@ fn a_directory_that_cannot_be_written_is_read() {
         assert!(output.status.success(), "with a lock file: {with_lock}: {said}");
         let refused = pando_as_nobody(&program, &["put", path, "t", "k", "v"]);
         assert_eq!(refused.status.code(), Some(1));
+        if cfg!(feature = "sql") {
+            let output = pando_as_nobody(&program, &["sql", path, "SELECT 6 * 7 AS n", "--format", "csv"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && output.stdout == b"n\n42\n", "{said}");
+            assert!(said.contains("the directory cannot be written, so statements can only read"), "{said}");
+            let refused = pando_as_nobody(&program, &["sql", path, "CREATE TABLE n(x)"]);
+            assert!(!refused.status.success(), "{refused:?}");
+        }
         assert_eq!(dir.join("lock").exists(), with_lock);
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
     }
