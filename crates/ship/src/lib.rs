@@ -46,5 +46,5 @@ pub use follower::{Advance, Follower};
 pub use handle::Shipper;
 pub use listing::{Listing, Reach};
 pub use options::Options;
-pub use restore::{Goal, Report};
+pub use restore::{Goal, Report, moment};
 pub use status::{State, Status};

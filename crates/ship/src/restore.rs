@@ -48,6 +48,22 @@ pub struct Report {
     pub bytes: u64,
 }
 
+/// Returns a moment as [`Goal::at`] reads it, from its milliseconds since 1970.
+///
+/// ```
+/// use pando_ship::{Goal, moment};
+/// assert_eq!(moment(1_796_053_226_746), "2026-11-30T15:00:26.746Z");
+/// assert_eq!(Goal::at(&moment(500)).unwrap(), Goal::Time(500));
+/// ```
+#[must_use]
+pub fn moment(time_ms: u64) -> String {
+    let known = i64::try_from(time_ms).ok().and_then(chrono::DateTime::from_timestamp_millis);
+    known.map_or_else(
+        || format!("{time_ms} ms since 1970"),
+        |moment| moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+    )
+}
+
 impl Goal {
     /// Returns the goal of a moment in the form of RFC 3339, as in `2026-11-25T10:00:00Z`.
     ///
@@ -190,7 +206,7 @@ fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment, Option<Error>
     let said = match oldest {
         None => "there is no base yet: nothing can be restored".to_owned(),
         Some((commit, time_ms)) => {
-            format!("the oldest state that can be reached is commit {commit}, at {time_ms} ms since 1970")
+            format!("the oldest state that can be reached is commit {commit}, at {}", moment(time_ms))
         }
     };
     Err(Error::new(ErrorKind::Missing, format!("{}: {said}", lineage.bucket)))

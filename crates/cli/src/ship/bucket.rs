@@ -112,18 +112,29 @@ fn write_report(report: &Report, format: Format) -> Outcome {
 /// Runs `pando restore URL --list`: prints a row for each base, of one database or of all that a server has shipped
 /// there.
 pub fn list(bucket: &Bucket, format: Format) -> Outcome {
-    let columns = ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"];
+    // People are shown moments as `--at` reads them.
+    let is_table = format == Format::Table;
+    let columns = match is_table {
+        true => ["database", "commit", "time", "last_commit", "last_time", "epoch", "bytes"],
+        false => ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"],
+    };
     let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;
     let databases = if bucket.is_shipped()? { vec![String::new()] } else { bucket.databases()? };
     for name in &databases {
         let listing = if name.is_empty() { bucket.listing()? } else { bucket.within(name)?.listing()? };
         for reach in &listing.bases {
+            let times = [reach.time_ms, reach.last_time_ms];
+            let shown = times.map(ship::moment);
+            let [time, last_time] = [0, 1].map(|at| match is_table {
+                true => Cell::Bytes(shown[at].as_bytes()),
+                false => Cell::Number(times[at]),
+            });
             let cells = [
                 Cell::Bytes(name.as_bytes()),
                 Cell::Number(reach.commit),
-                Cell::Number(reach.time_ms),
+                time,
                 Cell::Number(reach.last_commit),
-                Cell::Number(reach.last_time_ms),
+                last_time,
                 Cell::Number(reach.epoch),
                 Cell::Number(reach.bytes),
             ];

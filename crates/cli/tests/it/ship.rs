@@ -50,6 +50,12 @@ fn a_database_is_shipped_and_restored_as_of_each_commit() {
     }
     let listed = text(pando(["restore", "--list", &format!("file://{bucket}"), "--format", "csv"]));
     assert_eq!(listed.lines().count(), 2, "{listed}");
+    // The moments of the table are those that `--at` takes.
+    let listed = text(pando(["restore", "--list", &bucket]));
+    let moments: Vec<_> = listed.split_whitespace().filter(|cell| cell.ends_with('Z')).collect();
+    let target = path(dir.path(), "last");
+    let said = text(pando(["restore", &bucket, &target, "--at", moments[1], "--json"]));
+    assert_eq!(number(&said, "commit"), states[3].0, "{listed}");
     let target = path(dir.path(), "newest");
     let said = text(pando(["restore", &bucket, &target, "--at", "2099-01-01T00:00:00Z", "--json"]));
     assert_eq!(number(&said, "commit"), states[3].0);
