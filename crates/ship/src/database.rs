@@ -94,6 +94,10 @@ impl Source for Live {
         Ok(self.db.snapshot()?.commit_number())
     }
 
+    fn time_ms(&self) -> u64 {
+        self.db.time_ms()
+    }
+
     fn sync(&self) -> Result<()> {
         self.db.sync()
     }

@@ -11,7 +11,7 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | commit: the base has this one and all before it |
-//! | 8 | 8 | a time in milliseconds since 1970 at which that commit was the newest |
+//! | 8 | 8 | a time of the database, in milliseconds since 1970, that no commit of the base is after |
 //! | 16 | 8 | number of the segment that the base stands on: the log through it has the commit |
 //! | 24 | 4 | flags: 1 rebase, that segment begins after this base |
 //! | 28 | 4 | zero |
