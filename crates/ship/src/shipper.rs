@@ -384,7 +384,9 @@ fn checksum_of(source: &dyn Source, commit: u64) -> Result<Option<u64>> {
             Ok(())
         }
     }
-    let mut feed = match source.follow(commit - 1) {
+    // A forged log may end before the first commit.
+    let Some(before) = commit.checked_sub(1) else { return Ok(None) };
+    let mut feed = match source.follow(before) {
         Err(error) if error.kind() == ErrorKind::TooOld => return Ok(None),
         feed => feed?,
     };

@@ -223,7 +223,7 @@ impl Writer {
             last_time_ms: batch.last.time_ms,
             count: batch.count,
             last_change: batch.last_change,
-            log_bytes: self.tail.log_bytes + batch.part_bytes,
+            log_bytes: self.tail.log_bytes.saturating_add(batch.part_bytes),
             ..self.next_head()
         };
         self.seal(head, batch.body);
@@ -275,7 +275,7 @@ impl Writer {
             Created::Ours => {
                 let pending = self.pending.take().expect("it is there");
                 let stored = pending.bytes.len() as u64;
-                let log_bytes = pending.tail.log_bytes + stored.max(LEAST_COUNTED_BYTES);
+                let log_bytes = pending.tail.log_bytes.saturating_add(stored.max(LEAST_COUNTED_BYTES));
                 self.tail = Tail { log_bytes, ..pending.tail };
                 Ok(stored)
             }
