@@ -48,7 +48,6 @@ pub(crate) struct Worker {
     base_bytes: u64,
     retention: Retention,
     stop_by: Option<Instant>,
-    has_released: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +75,6 @@ impl Worker {
             base_bytes: 0,
             retention: Retention::default(),
             stop_by: None,
-            has_released: false,
         })
     }
 
@@ -294,14 +292,13 @@ impl Worker {
         }
     }
 
-    /// Says that this writer has ended in order, if it is to.
+    /// Says that this writer has ended in order, if it is to, and if the newest segment does not say so. If the outcome
+    /// is unknown, the next round settles it. A commit that comes meanwhile is shipped after it; then it is said again.
     fn release(&mut self) -> Result<()> {
-        if !self.board.is_releasing() || self.has_released {
+        if !self.board.is_releasing() || self.writer().tail().is_release {
             return Ok(());
         }
         self.writer.as_mut().expect("the lineage was taken over").prepare_release();
-        // If the outcome is unknown, the next round settles it.
-        self.has_released = true;
         self.settle()
     }
 

@@ -241,3 +241,33 @@ fn outgrow_base(bytes: usize, count: u64) {
     let (report, history) = restored(&store, Goal::Time(began_ms + before - 1)).unwrap();
     assert!(report.commit == before && history == model.history().prefix(before), "{before}: {report:?}");
 }
+
+/// A commit that comes while the outcome of a release is unknown is shipped, and the release is said again after it.
+#[test]
+fn nothing_follows_a_release() {
+    let mut shipped = 0;
+    for seed in 0..8 {
+        let (store, model) = (Faulty::new(seed), Model::new(1));
+        let shipper = start(&store, &model, sync());
+        shipper.wait(model.commit(1, "shipped")).unwrap();
+        let (faulty, late) = (Arc::clone(&store), model.clone());
+        store.before_put("log/", move || {
+            late.commit(2, "late");
+            faulty.set_faults(100);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                faulty.set_faults(0);
+            });
+        });
+        shipper.release().unwrap();
+        store.set_faults(0);
+        store.deliver_all();
+        let tail = Lineage::expect(&store.bucket()).unwrap().tail().unwrap().unwrap().head;
+        assert!(tail.is_release, "seed {seed}: {tail:?}");
+        // If the first attempt succeeded, that was the end.
+        shipped += tail.last_commit - 1;
+        let expected = model.history().prefix(tail.last_commit);
+        assert_eq!(restored(&store, Goal::Newest).unwrap().1, expected, "seed {seed}");
+    }
+    assert!((1..8).contains(&shipped), "the commit came in time {shipped} times of 8");
+}
