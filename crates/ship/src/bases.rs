@@ -2,6 +2,10 @@
 //!
 //! A base is published only when the log through its commit is in the bucket. Before that it would name commits that
 //! the lineage may never have.
+//!
+//! A base is dated by the time of the database, as its commits are (decision 31): a restore as of a time must not begin
+//! with a base that has commits after it. Commits that the database repeated have the time of the database that made
+//! them, which may be ahead of its own. So a base is not dated before the end of the log that it stands on.
 
 use crate::bucket::Bucket;
 use crate::format::{Hash, PartList};
@@ -9,7 +13,7 @@ use crate::name;
 use crate::objects::Manifest;
 use crate::parts::PartWriter;
 use crate::source::Source;
-use base::env::Clock;
+use crate::writer::Tail;
 use base::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -38,6 +42,7 @@ struct Mark {
     number: u64,
     hash: Hash,
     last_commit: u64,
+    last_time_ms: u64,
 }
 
 /// A base that is being made.
@@ -58,8 +63,9 @@ impl Drafting {
     }
 
     /// Notes where the log ends: a base with an older commit stands on a segment before that end.
-    pub fn mark(&mut self, number: u64, hash: Hash, last_commit: u64) {
-        self.marks.push_back(Mark { number, hash, last_commit });
+    pub fn mark(&mut self, tail: &Tail) {
+        let Tail { number, hash, last_commit, last_time_ms, .. } = *tail;
+        self.marks.push_back(Mark { number, hash, last_commit, last_time_ms });
     }
 
     /// Returns the draft once it is uploaded; `None` before.
@@ -80,17 +86,20 @@ impl Drafting {
 
     /// Returns the manifest once the draft is uploaded and the log has its commit; `None` before.
     pub fn manifest(&mut self) -> Result<Option<Manifest>> {
-        let Some(commit) = self.poll()?.map(|draft| draft.commit) else { return Ok(None) };
-        let first = self.marks.iter().find(|mark| mark.last_commit >= commit);
-        let draft = self.done.as_ref().expect("it was polled");
-        Ok(first.map(|mark| draft.manifest(mark.number, mark.hash, None)))
+        let Some(draft) = self.poll()? else { return Ok(None) };
+        let (commit, time_ms) = (draft.commit, draft.time_ms);
+        let Some(&mark) = self.marks.iter().find(|mark| mark.last_commit >= commit) else { return Ok(None) };
+        let draft = self.done.as_mut().expect("it was polled");
+        draft.time_ms = time_ms.max(mark.last_time_ms);
+        Ok(Some(draft.manifest(mark.number, mark.hash, None)))
     }
 }
 
 fn draft(source: &dyn Source, bucket: &Bucket) -> Result<Draft> {
-    let mut out = Stamped { parts: PartWriter::new(bucket, name::BASE_PARTS.to_owned()), time_ms: None };
+    let parts = PartWriter::new(bucket, name::BASE_PARTS.to_owned());
+    let mut out = Stamped { source, parts, time_ms: None };
     let done = source.backup(&mut out).map_err(|error| out.parts.failure(error));
-    let time_ms = out.time_ms.unwrap_or_else(|| Clock::default().now_ms());
+    let time_ms = out.time_ms.unwrap_or_else(|| source.time_ms());
     match done {
         Ok(commit) => Ok(Draft { commit, time_ms, parts: out.parts.finish()? }),
         Err(error) => {
@@ -101,14 +110,15 @@ fn draft(source: &dyn Source, bucket: &Bucket) -> Result<Draft> {
 }
 
 /// Notes when the first byte came: the backup's commit was chosen before.
-struct Stamped {
+struct Stamped<'a> {
+    source: &'a dyn Source,
     parts: PartWriter,
     time_ms: Option<u64>,
 }
 
-impl Write for Stamped {
+impl Write for Stamped<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.time_ms.get_or_insert_with(|| Clock::default().now_ms());
+        self.time_ms.get_or_insert_with(|| self.source.time_ms());
         self.parts.write(bytes)
     }
 

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 const MARKER: &str = "lineage";
 const MAGIC: [u8; 8] = *b"PANDOLIN";
+/// The length of the marker: its fields, and their checksum.
+const MARKER_BYTES: usize = 32;
 
 impl Shipper {
     /// Begins to ship `db`, whose directory is `dir`, to `bucket`, and returns at once. If the bucket cannot be
@@ -92,6 +94,10 @@ impl Source for Live {
 
     fn newest(&self) -> Result<u64> {
         Ok(self.db.snapshot()?.commit_number())
+    }
+
+    fn time_ms(&self) -> u64 {
+        self.db.time_ms()
     }
 
     fn sync(&self) -> Result<()> {
@@ -226,8 +232,10 @@ fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
 /// Returns the marker of `dir`, if it has one.
 pub(crate) fn read_marker(dir: &Path) -> Result<Option<Origin>> {
     let path = dir.join(MARKER);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
+    let mut bytes = Vec::new();
+    // A file of another length is damaged: no more is read of it, however long it is.
+    match File::open(&path).and_then(|file| file.take(MARKER_BYTES as u64 + 1).read_to_end(&mut bytes)) {
+        Ok(_) => {}
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(Error::io(format!("read {}", path.display()), cause)),
     };
@@ -239,4 +247,21 @@ pub(crate) fn read_marker(dir: &Path) -> Result<Option<Origin>> {
     };
     let damaged = || Error::corruption(format!("{} is damaged", path.display()));
     read().map(Some).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_read_back_and_a_longer_file_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_marker(dir.path()).unwrap(), None);
+        let origin = Origin { lineage: 7, commit: 9 };
+        write_marker(dir.path(), origin).unwrap();
+        assert_eq!(read_marker(dir.path()).unwrap(), Some(origin));
+        // The rest has no blocks.
+        File::options().write(true).open(dir.path().join(MARKER)).unwrap().set_len(8 << 40).unwrap();
+        assert_eq!(read_marker(dir.path()).unwrap_err().kind(), ErrorKind::Corruption);
+    }
 }

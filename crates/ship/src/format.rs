@@ -20,6 +20,7 @@
 //! The parts of bases and of long changes are the only objects without this frame. Whatever names a part has its hash.
 
 use base::codec::{Reader, Writer as _};
+use base::limits::NUMBER_LIMIT;
 use base::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 
@@ -129,6 +130,9 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
             payload.len()
         ));
     }
+    if epoch >= NUMBER_LIMIT {
+        return Err(impossible(name));
+    }
     let author = Author { database, lineage, writer, epoch, fork };
     Ok(Opened { author, payload, hash: expected })
 }
@@ -136,6 +140,14 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
 /// Returns the error for a payload that is too short for its fields.
 pub(crate) fn short(name: &str) -> Error {
     Error::corruption(format!("{name}: the payload is too short for its fields"))
+}
+
+/// Returns the error for an object that has a number that no writer reaches, so that the next one may not fit.
+pub(crate) fn impossible(name: &str) -> Error {
+    Error::corruption(format!(
+        "{name}: it has a commit, a segment or an epoch with a number that no database reaches, so it was \
+         forged"
+    ))
 }
 
 /// How bytes are stored.
@@ -236,11 +248,14 @@ impl PartList {
         self.entries.iter().map(|entry| entry.stored_bytes).sum()
     }
 
-    /// Reads `count` entries; `None` if there are fewer bytes.
+    /// Reads `count` entries; `None` if there are fewer bytes, or if the sum of their lengths does not fit.
     pub fn decode(reader: &mut Reader<'_>, attempt: u64, count: u32) -> Option<Self> {
         let fits = reader.rest().len() / PartEntry::BYTES >= count as usize;
         let entries = (0..if fits { count } else { return None }).map(|_| PartEntry::decode(reader));
-        Some(PartList { attempt, entries: entries.collect::<Option<_>>()? })
+        let entries: Vec<PartEntry> = entries.collect::<Option<_>>()?;
+        let sum = |of: fn(&PartEntry) -> u64| entries.iter().map(of).try_fold(0_u64, u64::checked_add);
+        sum(|entry| entry.raw_bytes).and(sum(|entry| entry.stored_bytes))?;
+        Some(PartList { attempt, entries })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::format::{Author, Kind};
 use crate::name;
 use crate::objects::{self, Floor, Manifest};
 use crate::segment::{self, Segment};
+use base::limits::NUMBER_LIMIT;
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
@@ -200,7 +201,10 @@ impl Lineage {
     /// Returns the last of the segments that exist from `from` on without a gap, up to a gap that
     /// [`Lineage::nothing_after`] finds; `None` if `from` does not exist.
     fn last_existing(&self, from: u64) -> Result<Option<u64>> {
-        let exists = |number| self.bucket.exists(&name::numbered(name::LOG, number));
+        let exists = |number| match number < NUMBER_LIMIT {
+            true => self.bucket.exists(&name::numbered(name::LOG, number)),
+            false => Ok(false),
+        };
         if !exists(from)? {
             return Ok(None);
         }

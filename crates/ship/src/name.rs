@@ -1,5 +1,7 @@
 //! The names of objects below a lineage's prefix. Numbers have a fixed width, so that names sort as numbers do.
 
+use base::limits::NUMBER_LIMIT;
+
 pub(crate) const LINEAGE: &str = "lineage";
 pub(crate) const EPOCHS: &str = "epochs";
 pub(crate) const FLOORS: &str = "floors";
@@ -15,10 +17,11 @@ pub(crate) fn numbered(folder: &str, number: u64) -> String {
     format!("{folder}/{number:020}")
 }
 
-/// Returns the number of an object of `folder`; `None` for any other name.
+/// Returns the number of an object of `folder`; `None` for any other name, and for a number that no writer reaches.
 pub(crate) fn number_of(folder: &str, name: &str) -> Option<u64> {
     let digits = name.strip_prefix(folder)?.strip_prefix('/')?;
-    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+    let number = (digits.len() == 20).then(|| digits.parse().ok()).flatten()?;
+    (number < NUMBER_LIMIT).then_some(number)
 }
 
 /// Returns the name of a base's manifest: `base/0000000002-00000000000000000123`.

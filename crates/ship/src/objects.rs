@@ -11,7 +11,7 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | commit: the base has this one and all before it |
-//! | 8 | 8 | a time in milliseconds since 1970 at which that commit was the newest |
+//! | 8 | 8 | a time of the database, in milliseconds since 1970, that no commit of the base is after |
 //! | 16 | 8 | number of the segment that the base stands on: the log through it has the commit |
 //! | 24 | 4 | flags: 1 rebase, that segment begins after this base |
 //! | 28 | 4 | zero |
@@ -26,6 +26,7 @@
 use crate::format::{self, Author, Hash, Kind, PartList};
 use crate::name;
 use base::codec::{Reader, Writer as _};
+use base::limits::{NUMBER_LIMIT, TIMESTAMP_LIMIT};
 use base::{Error, Result};
 
 /// Encodes the object of kind 1 or 2, whose payload is one number.
@@ -59,7 +60,11 @@ impl Floor {
         let opened = format::open(name, Kind::Floor, bytes)?;
         let mut reader = Reader::new(opened.payload);
         let mut word = || reader.u64().ok_or_else(|| format::short(name));
-        Ok((opened.author, Floor { segment: word()?, commit: word()? }))
+        let floor = Floor { segment: word()?, commit: word()? };
+        if floor.segment >= NUMBER_LIMIT || floor.commit >= TIMESTAMP_LIMIT {
+            return Err(format::impossible(name));
+        }
+        Ok((opened.author, floor))
     }
 }
 
@@ -102,6 +107,10 @@ impl Manifest {
     pub fn decode(name: &str, bytes: &[u8]) -> Result<(Author, Manifest)> {
         let opened = format::open(name, Kind::Manifest, bytes)?;
         let manifest = Self::read(&mut Reader::new(opened.payload)).ok_or_else(|| format::short(name))?;
+        let commit = manifest.commit.max(manifest.leaps_after.unwrap_or(0));
+        if manifest.segment >= NUMBER_LIMIT || commit >= TIMESTAMP_LIMIT {
+            return Err(format::impossible(name));
+        }
         if name::base_of(name) != Some((opened.author.epoch, manifest.commit)) {
             let (epoch, commit) = (opened.author.epoch, manifest.commit);
             return Err(Error::corruption(format!("{name}: it is of epoch {epoch} and commit {commit}")));
@@ -139,6 +148,34 @@ mod tests {
             let bytes = manifest.encode(&author);
             assert_eq!(Manifest::decode(&name, &bytes).unwrap(), (author, manifest));
             assert!(Manifest::decode(&name::manifest(5, 12), &bytes).is_err(), "moved elsewhere");
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_database_has_are_refused() {
+        let author = Author { database: 1, lineage: 2, writer: 3, epoch: 4, fork: 5 };
+        let (segment_hash, parts) = ([1; 32], PartList::default());
+        let good = Manifest { commit: 12, time_ms: 9, segment: 6, segment_hash, leaps_after: Some(3), parts };
+        let read = |manifest: &Manifest| Manifest::decode(&manifest.name(4), &manifest.encode(&author));
+        assert_eq!(read(&good).unwrap().1, good);
+        let entry =
+            |raw_bytes| PartEntry { stored_bytes: raw_bytes, raw_bytes, codec: Codec::Plain, hash: [7; 32] };
+        for forged in [
+            Manifest { commit: u64::MAX, ..good.clone() },
+            Manifest { commit: TIMESTAMP_LIMIT, ..good.clone() },
+            Manifest { segment: NUMBER_LIMIT, ..good.clone() },
+            Manifest { leaps_after: Some(TIMESTAMP_LIMIT), ..good.clone() },
+        ] {
+            assert_eq!(read(&forged).unwrap_err().kind(), base::ErrorKind::Corruption, "{forged:?}");
+        }
+        // The lengths of its parts, of which the sum does not fit.
+        let mut listed = Vec::new();
+        [entry(u64::MAX), entry(2)].iter().for_each(|entry| entry.encode(&mut listed));
+        assert!(PartList::decode(&mut Reader::new(&listed), 8, 2).is_none());
+        for floor in
+            [Floor { segment: NUMBER_LIMIT, commit: 0 }, Floor { segment: 1, commit: TIMESTAMP_LIMIT }]
+        {
+            assert!(Floor::decode("floors/1", &floor.encode(&author)).is_err(), "{floor:?}");
         }
     }
 }

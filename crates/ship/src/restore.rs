@@ -36,7 +36,7 @@ pub enum Goal {
 pub struct Report {
     /// The last commit of the restored database.
     pub commit: u64,
-    /// When it was made, in milliseconds since 1970; of a base, a time at which it was the newest.
+    /// When it was made, in milliseconds since 1970; of a base, a time that none of its commits is after.
     pub time_ms: u64,
     /// The commit of the base.
     pub base_commit: u64,

@@ -33,6 +33,7 @@
 use crate::format::{self, Author, Codec, Hash, Kind, PartList};
 use crate::name;
 use base::codec::{Reader, Writer as _};
+use base::limits::{NUMBER_LIMIT, TIMESTAMP_LIMIT};
 use base::{Error, Result};
 
 /// The longest body before compression. A longer change has parts, so a segment never needs more.
@@ -120,6 +121,9 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Segment> {
     let opened = format::open(&name, Kind::Segment, bytes)?;
     let mut reader = Reader::new(opened.payload);
     let (head, codec, raw_bytes) = read_head(&mut reader).ok_or_else(|| format::short(&name))?;
+    if !head.is_possible() {
+        return Err(format::impossible(&name));
+    }
     if head.number != number {
         return Err(Error::corruption(format!("{name}: it says that it is segment {}", head.number)));
     }
@@ -155,6 +159,14 @@ fn read_head(reader: &mut Reader<'_>) -> Option<(Head, Codec, u64)> {
     Some((head, codec, raw_bytes))
 }
 
+impl Head {
+    /// Whether its numbers are ones that a database reaches. The successor of each fits, then.
+    fn is_possible(&self) -> bool {
+        let newest = self.last_commit.max(self.base_commit);
+        self.number < NUMBER_LIMIT && self.first_commit > 0 && newest < TIMESTAMP_LIMIT
+    }
+}
+
 impl Segment {
     /// Returns the changes, in order.
     pub fn changes(&self) -> Changes<'_> {
@@ -170,10 +182,10 @@ impl Segment {
                 let found = change.commit;
                 return Err(Error::corruption(format!("{name}: expected commit {expected}, found {found}")));
             }
-            (expected, count) = (expected.wrapping_add(1), count + 1);
+            (expected, count) = (expected.saturating_add(1), count + 1);
         }
         let is_whole = changes.rest.is_empty();
-        if !is_whole || count != head.count || expected != head.last_commit.wrapping_add(1) {
+        if !is_whole || count != head.count || expected != head.last_commit + 1 {
             return Err(Error::corruption(format!(
                 "{name}: its changes are not those that its head announces"
             )));
@@ -281,6 +293,20 @@ mod tests {
         ] {
             assert!(decode(6, &encode(&author, &head, body.clone())).is_err(), "{head:?}");
         }
+        // Numbers that no database has: the next one would not fit.
+        let empty = Head { first_commit: 13, count: 0, ..head };
+        assert!(decode(6, &encode(&author, &empty, Vec::new())).is_ok());
+        for head in [
+            Head { first_commit: 0, last_commit: u64::MAX, ..empty },
+            Head { first_commit: TIMESTAMP_LIMIT + 1, last_commit: TIMESTAMP_LIMIT, ..empty },
+            Head { base_commit: TIMESTAMP_LIMIT, ..empty },
+        ] {
+            assert!(decode(6, &encode(&author, &head, Vec::new())).is_err(), "{head:?}");
+        }
+        let last = Head { number: NUMBER_LIMIT, ..empty };
+        assert!(decode(NUMBER_LIMIT, &encode(&author, &last, Vec::new())).is_err());
+        let forger = Author { epoch: NUMBER_LIMIT, ..author };
+        assert!(decode(6, &encode(&forger, &empty, Vec::new())).is_err());
         for cut in 1..body.len() {
             assert!(decode(6, &encode(&author, &head, body[..cut].to_vec())).is_err(), "cut at {cut}");
         }

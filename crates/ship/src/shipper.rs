@@ -20,7 +20,6 @@ use crate::source::{Follow, Source};
 use crate::status::{Board, State};
 use crate::writer::{Candidate, Writer};
 use base::checksum::Running;
-use base::env::Clock;
 use base::{Error, ErrorKind, Result};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -49,7 +48,6 @@ pub(crate) struct Worker {
     base_bytes: u64,
     retention: Retention,
     stop_by: Option<Instant>,
-    has_released: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +75,6 @@ impl Worker {
             base_bytes: 0,
             retention: Retention::default(),
             stop_by: None,
-            has_released: false,
         })
     }
 
@@ -196,7 +193,7 @@ impl Worker {
         }
         let pending = self.pending.take();
         if let Some(drafting) = &mut self.drafting {
-            drafting.mark(tail.number, tail.hash, tail.last_commit);
+            drafting.mark(&tail);
         }
         self.board.set_waiting(0, None);
         // A database that was closed meanwhile has it all the same.
@@ -227,11 +224,11 @@ impl Worker {
             }
             std::thread::sleep(LOOK);
         };
-        let Draft { commit, time_ms, .. } = draft;
         let writer = self.writer.as_mut().expect("the lineage was taken over");
-        let leaps_after = Some(writer.tail().last_commit);
-        let (number, hash) = writer.prepare_rebase(commit, time_ms);
-        self.leap = Some(draft.manifest(number, hash, leaps_after));
+        let tail = *writer.tail();
+        let time_ms = draft.time_ms.max(tail.last_time_ms);
+        let (number, hash) = writer.prepare_rebase(draft.commit, time_ms);
+        self.leap = Some(Draft { time_ms, ..draft }.manifest(number, hash, Some(tail.last_commit)));
         self.settle()?;
         self.retain();
         Ok(())
@@ -240,7 +237,7 @@ impl Worker {
     /// Looks for what is no longer needed. Commits do not wait for it to succeed: the next base is the next occasion.
     fn retain(&mut self) {
         let writer = self.writer.as_ref().expect("the lineage was taken over");
-        let begun = self.retention.begin(writer, &self.options, Clock::default().now_ms());
+        let begun = self.retention.begin(writer, &self.options, self.source.time_ms());
         self.note(begun);
     }
 
@@ -295,14 +292,13 @@ impl Worker {
         }
     }
 
-    /// Says that this writer has ended in order, if it is to.
+    /// Says that this writer has ended in order, if it is to, and if the newest segment does not say so. If the outcome
+    /// is unknown, the next round settles it. A commit that comes meanwhile is shipped after it; then it is said again.
     fn release(&mut self) -> Result<()> {
-        if !self.board.is_releasing() || self.has_released {
+        if !self.board.is_releasing() || self.writer().tail().is_release {
             return Ok(());
         }
         self.writer.as_mut().expect("the lineage was taken over").prepare_release();
-        // If the outcome is unknown, the next round settles it.
-        self.has_released = true;
         self.settle()
     }
 
@@ -361,8 +357,7 @@ impl Worker {
         let multiple = u64::from(self.options.base_multiple);
         if self.writer().tail().log_bytes > (self.base_bytes.saturating_mul(multiple)).max(LEAST_LOG_BYTES) {
             let mut drafting = Drafting::begin(&self.source, &self.bucket)?;
-            let tail = self.writer().tail();
-            drafting.mark(tail.number, tail.hash, tail.last_commit);
+            drafting.mark(self.writer().tail());
             self.drafting = Some(drafting);
         }
         Ok(())
@@ -386,7 +381,9 @@ fn checksum_of(source: &dyn Source, commit: u64) -> Result<Option<u64>> {
             Ok(())
         }
     }
-    let mut feed = match source.follow(commit - 1) {
+    // A forged log may end before the first commit.
+    let Some(before) = commit.checked_sub(1) else { return Ok(None) };
+    let mut feed = match source.follow(before) {
         Err(error) if error.kind() == ErrorKind::TooOld => return Ok(None),
         feed => feed?,
     };

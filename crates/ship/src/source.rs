@@ -37,6 +37,9 @@ pub(crate) trait Source: Send + Sync {
     /// Returns the newest commit that readers see.
     fn newest(&self) -> Result<u64>;
 
+    /// Returns the time of the database in milliseconds since 1970. No commit that readers see has a later one.
+    fn time_ms(&self) -> u64;
+
     /// Makes every commit so far durable here. What is in the bucket must never be lost here.
     fn sync(&self) -> Result<()>;
 

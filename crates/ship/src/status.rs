@@ -207,7 +207,10 @@ impl Board {
         self.inner().ended.as_ref().map(Error::duplicate)
     }
 
+    /// Asks shipping to stop, and wakes it. [`Board::sleep`] looks at the flag under the lock, so the flag is set under
+    /// it: between that look and the wait there is no stop that the wait would miss.
     pub fn stop(&self) {
+        let _inner = self.inner();
         self.stopping.store(true, Ordering::SeqCst);
         self.changed.notify_all();
     }
@@ -261,5 +264,38 @@ impl Board {
             }
             inner = self.changed.wait_timeout(inner, left).unwrap_or_else(|error| error.into_inner()).0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// A thread that looks whether it is to stop, and then sleeps, is woken also if the stop comes in between.
+    #[test]
+    fn a_stop_wakes_a_sleep_that_is_about_to_begin() {
+        let (pause, begun) = (Duration::from_secs(10), AtomicUsize::new(0));
+        let boards: Vec<_> = std::iter::repeat_with(Board::default).take(100_000).collect();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                for (round, board) in boards.iter().enumerate() {
+                    begun.store(round + 1, Ordering::SeqCst);
+                    let began = Instant::now();
+                    board.sleep(pause);
+                    assert!(began.elapsed() < pause, "the stop of round {round} was missed");
+                }
+            });
+            for (round, board) in boards.iter().enumerate() {
+                while begun.load(Ordering::SeqCst) <= round {
+                    if sleeper.is_finished() {
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                (0..round % 50).for_each(|_| std::hint::spin_loop());
+                board.stop();
+            }
+        });
     }
 }

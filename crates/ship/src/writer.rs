@@ -44,6 +44,8 @@ pub(crate) struct Tail {
     pub last_commit: u64,
     pub last_time_ms: u64,
     last_change: u64,
+    /// Whether the segment is a release.
+    pub is_release: bool,
     /// The commit of the newest base that was published before.
     pub base_commit: u64,
     /// Bytes of the segments since that base, each counted as at least [`LEAST_COUNTED_BYTES`], and of the parts that
@@ -58,14 +60,19 @@ impl Tail {
         last_commit: 0,
         last_time_ms: 0,
         last_change: 0,
+        is_release: false,
         base_commit: 0,
         log_bytes: 0,
     };
 
     fn from_segment(segment: &Segment) -> Self {
-        let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } =
-            segment.head;
-        Tail { number, hash: segment.hash, last_commit, last_time_ms, last_change, base_commit, log_bytes }
+        Tail::of(&segment.head, segment.hash)
+    }
+
+    fn of(head: &Head, hash: Hash) -> Self {
+        let Head { number, last_commit, last_time_ms, last_change, is_release, .. } = *head;
+        let Head { base_commit, log_bytes, .. } = *head;
+        Tail { number, hash, last_commit, last_time_ms, last_change, is_release, base_commit, log_bytes }
     }
 }
 
@@ -223,7 +230,7 @@ impl Writer {
             last_time_ms: batch.last.time_ms,
             count: batch.count,
             last_change: batch.last_change,
-            log_bytes: self.tail.log_bytes + batch.part_bytes,
+            log_bytes: self.tail.log_bytes.saturating_add(batch.part_bytes),
             ..self.next_head()
         };
         self.seal(head, batch.body);
@@ -258,9 +265,7 @@ impl Writer {
         let bytes = segment::encode(&self.author, &head, body);
         // The object's own hash is its last 32 bytes.
         let hash = bytes[bytes.len() - 32..].try_into().expect("32 bytes");
-        let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } = head;
-        let tail = Tail { number, hash, last_commit, last_time_ms, last_change, base_commit, log_bytes };
-        self.pending = Some(Pending { bytes: Bytes::from(bytes), tail });
+        self.pending = Some(Pending { bytes: Bytes::from(bytes), tail: Tail::of(&head, hash) });
     }
 
     /// Writes the segment that waits. Returns the bytes that it has in the bucket.
@@ -275,7 +280,7 @@ impl Writer {
             Created::Ours => {
                 let pending = self.pending.take().expect("it is there");
                 let stored = pending.bytes.len() as u64;
-                let log_bytes = pending.tail.log_bytes + stored.max(LEAST_COUNTED_BYTES);
+                let log_bytes = pending.tail.log_bytes.saturating_add(stored.max(LEAST_COUNTED_BYTES));
                 self.tail = Tail { log_bytes, ..pending.tail };
                 Ok(stored)
             }

@@ -148,6 +148,11 @@ impl Space {
         self.kept.only = only;
     }
 
+    /// Returns whether only firm units are handed out.
+    pub fn is_firm_only(&self) -> bool {
+        self.kept.only
+    }
+
     /// Returns how many firm units must be left.
     pub fn kept_units(&self) -> u64 {
         self.kept.units

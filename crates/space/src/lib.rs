@@ -30,5 +30,6 @@ mod trim;
 pub use check::CheckReport;
 pub use firm::Firm;
 pub use map::{Space, SpaceStats};
+pub use named::NamedNeed;
 pub use root::{Extent, SpaceRoot};
 pub use trim::Trim;

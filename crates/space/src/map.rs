@@ -248,7 +248,7 @@ impl Space {
     pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> Vec<Extent> {
         let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
         let mut released = Vec::new();
-        self.named.kept_units = 0;
+        self.named.forget_counts();
         for (at, waiting) in std::mem::replace(&mut self.retired, later) {
             let mut left = Vec::new();
             for retired in waiting {

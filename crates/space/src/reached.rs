@@ -16,6 +16,7 @@
 
 use crate::chunk::{Bits, CHUNK_UNITS};
 use crate::map::{Retired, Space};
+use crate::named::NamedNeed;
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
 use base::{CheckpointNo, CommitTs, Result};
@@ -140,10 +141,10 @@ impl Space {
         self.named.forget();
     }
 
-    /// Sets the commit after which the extents that commits name are not released; extents that only older commits name
-    /// are. With [`CommitTs::MAX`] none are needed.
-    pub fn need_named(&mut self, after: CommitTs) {
-        self.named.needed_after = after;
+    /// Sets the commits after which the extents that commits name are not released; extents that only older commits
+    /// name are.
+    pub fn need_named(&mut self, need: NamedNeed) {
+        self.named.needed = need;
         self.named.forget();
     }
 
@@ -173,9 +174,16 @@ impl Space {
         Ok(())
     }
 
-    /// Returns the units that the last [`Space::release`] kept because a needed commit names them.
-    pub fn named_units(&self) -> u64 {
-        self.named.kept_units
+    /// Returns the units that the last [`Space::release`] kept because a commit that followers of the log need names
+    /// them.
+    pub fn followed_units(&self) -> u64 {
+        self.named.followed_units
+    }
+
+    /// Returns the units that the last [`Space::release`] kept because commits that validation needs name them, each
+    /// count with the last commit that the checkpoint absorbed which adopted them.
+    pub fn validated_units(&self) -> &BTreeMap<CommitTs, u64> {
+        &self.named.validated_units
     }
 }
 

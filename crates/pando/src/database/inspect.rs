@@ -52,6 +52,22 @@ impl Database {
         (lineage.database.0, lineage.fork)
     }
 
+    /// Returns the time of the database in milliseconds since 1970: the one by which entries expire, and that commits
+    /// have. It never goes back, and can be ahead of the wall clock.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let before = db.time_ms();
+    /// assert!(db.time_ms() >= before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn time_ms(&self) -> u64 {
+        self.shared.store.time_ms()
+    }
+
     /// Returns a number that distinguishes this database from all others that are open in this process, even from a
     /// copy with the same [identity](Database::identity). Clones of a handle have the same number. After the last of
     /// them is dropped, another database can get the number.

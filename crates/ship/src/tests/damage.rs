@@ -155,3 +155,21 @@ fn a_damaged_manifest_of_the_newest_base_is_passed_over() {
         }
     }
 }
+
+/// No writer gets so far, so these objects belong to nobody.
+#[test]
+fn objects_with_impossible_numbers_are_ignored() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    model.commit(1, "first");
+    ship_all(&store, &model, Options::default());
+    for folder in [name::FLOORS, name::EPOCHS, name::LOG] {
+        for number in [u64::MAX, base::limits::NUMBER_LIMIT] {
+            let path = format!("prefix/{}", name::numbered(folder, number));
+            store.write(&object_store::path::Path::from(path), b"forged");
+        }
+    }
+    assert_eq!(restored(&store, Goal::Newest).unwrap().1, model.history());
+    model.commit(2, "second");
+    ship_all(&store, &model, Options::default());
+    assert_eq!(restored(&store, Goal::Newest).unwrap().1, model.history());
+}

@@ -2,6 +2,7 @@
 
 use crate::source::{Follow, Identity, Origin, Source, Stamp, Target};
 use base::codec::{Reader, Writer as _};
+use base::env::Clock;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
 use std::io::{Read, Write};
@@ -91,6 +92,11 @@ impl Source for Model {
 
     fn newest(&self) -> Result<u64> {
         Ok(lock(&self.0).history.0.len() as u64)
+    }
+
+    fn time_ms(&self) -> u64 {
+        let newest_ms = lock(&self.0).history.0.iter().map(|(time_ms, _)| *time_ms).max();
+        Clock::default().now_ms().max(newest_ms.unwrap_or(0))
     }
 
     fn sync(&self) -> Result<()> {

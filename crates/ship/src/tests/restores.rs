@@ -11,6 +11,8 @@ use base::{ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
+const HOUR_MS: u64 = 3_600_000;
+
 /// Ships `model` until everything is in the bucket.
 pub fn ship_all(store: &Arc<Faulty>, model: &Model, options: Options) {
     let shipper = Shipper::over(Arc::new(model.clone()), store.bucket(), options).unwrap();
@@ -159,4 +161,37 @@ fn a_restore_ends_if_bases_are_deleted_faster_than_it_reads() {
     delete_at(&store, &model, "parts/base", 100);
     let error = restored(&store, Goal::Newest).unwrap_err();
     assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("--ship-keep-for"), "{error}");
+}
+
+/// The time of a database can be ahead of the wall clock (decision 31). Its bases are dated like its commits.
+#[test]
+fn a_base_is_not_older_than_its_commits() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    let now = Clock::default().now_ms() + HOUR_MS;
+    model.commit(now, "first");
+    ship_all(&store, &model, Options::default());
+    model.commit(now + 1_000, "second");
+    model.commit(now + 2_000, "third");
+    // The next base leaps over these.
+    model.forget();
+    ship_all(&store, &model, Options::default());
+    let error = restored(&store, Goal::Time(now + 1_000)).unwrap_err();
+    assert!(error.kind() == ErrorKind::Missing && error.to_string().contains("leaps over"), "{error}");
+    assert_eq!(restored(&store, Goal::Time(now + 2_000)).unwrap().0.commit, 3);
+}
+
+/// Bases are kept for some time of the database, because they are dated by it.
+#[test]
+fn bases_age_by_the_time_of_the_database() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    let now = Clock::default().now_ms() + HOUR_MS;
+    let keep_for = Duration::from_millis(HOUR_MS / 2);
+    for minutes in [0, 10, 60] {
+        model.commit(now + minutes * 60_000, "a commit");
+        model.forget();
+        ship_all(&store, &model, Options { keep_bases: 1, keep_for, ..Options::default() });
+    }
+    let bases = Lineage::expect(&store.bucket()).unwrap().bases().unwrap();
+    let commits: Vec<_> = bases.iter().map(|base| base.manifest.commit).collect();
+    assert_eq!(commits, [2, 3], "the first one is not needed for the last half hour");
 }

@@ -9,6 +9,7 @@ use crate::options::{LEAST_COUNTED_BYTES, Options};
 use crate::restore::Goal;
 use crate::status::State;
 use base::ErrorKind;
+use base::env::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -219,9 +220,11 @@ fn outgrow_base(bytes: usize, count: u64) {
     let options = Options { base_multiple: 0, segment_bytes: 2 << 20, ..sync() };
     let shipper = start(&store, &model, options);
     let mut random = base::env::Random::seeded(1);
+    // The time of a database may be ahead of the wall clock (decision 31).
+    let began_ms = Clock::default().now_ms() + 3_600_000;
     for time in 0..count {
         let bytes: Vec<u8> = (0..bytes / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect();
-        shipper.wait(model.commit(time, bytes)).unwrap();
+        shipper.wait(model.commit(began_ms + time, bytes)).unwrap();
     }
     let until = Instant::now() + Duration::from_secs(20);
     while shipper.status().bases < 2 && Instant::now() < until {
@@ -233,4 +236,38 @@ fn outgrow_base(bytes: usize, count: u64) {
     let counted = bytes.max(LEAST_COUNTED_BYTES as usize);
     assert!(report.base_commit >= (15 << 20) / counted as u64, "{report:?}");
     assert_eq!(history, model.history());
+    // The state of any time before the base is that of an older base and the log after it.
+    let before = report.base_commit - 1;
+    let (report, history) = restored(&store, Goal::Time(began_ms + before - 1)).unwrap();
+    assert!(report.commit == before && history == model.history().prefix(before), "{before}: {report:?}");
+}
+
+/// A commit that comes while the outcome of a release is unknown is shipped, and the release is said again after it.
+#[test]
+fn nothing_follows_a_release() {
+    let mut shipped = 0;
+    for seed in 0..8 {
+        let (store, model) = (Faulty::new(seed), Model::new(1));
+        let shipper = start(&store, &model, sync());
+        shipper.wait(model.commit(1, "shipped")).unwrap();
+        let (faulty, late) = (Arc::clone(&store), model.clone());
+        store.before_put("log/", move || {
+            late.commit(2, "late");
+            faulty.set_faults(100);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                faulty.set_faults(0);
+            });
+        });
+        shipper.release().unwrap();
+        store.set_faults(0);
+        store.deliver_all();
+        let tail = Lineage::expect(&store.bucket()).unwrap().tail().unwrap().unwrap().head;
+        assert!(tail.is_release, "seed {seed}: {tail:?}");
+        // If the first attempt succeeded, that was the end.
+        shipped += tail.last_commit - 1;
+        let expected = model.history().prefix(tail.last_commit);
+        assert_eq!(restored(&store, Goal::Newest).unwrap().1, expected, "seed {seed}");
+    }
+    assert!((1..8).contains(&shipped), "the commit came in time {shipped} times of 8");
 }

@@ -111,7 +111,7 @@ impl Store {
     fn place_for(&self, own: &Arc<Hold>, after: Option<CommitTs>) -> Result<(Held, u32)> {
         let mut places = self.feeds.others(own);
         // The checkpoint's catalog is read before a later checkpoint frees it.
-        let (superblock, tables) = self.checkpoints.pins.pin();
+        let (superblock, tables, ()) = self.checkpoints.pins.pin(|| ());
         let names = self.tables_of(&tables);
         self.checkpoints.pins.unpin(superblock.checkpoint);
         let at = superblock.replay_from;

@@ -133,9 +133,6 @@ impl Store {
         // have ended, and this checkpoint can use the space.
         self.free_unneeded();
         let fallback = self.reservations.fallback();
-        if fallback != Fallback::None {
-            self.enter_fallback();
-        }
         let moves = moves.filter(|_| fallback != Fallback::NoMerges);
         let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
         if checkpoint.0 >= NUMBER_LIMIT {
@@ -148,6 +145,10 @@ impl Store {
         let written = written.into_iter().chain(attached().flat_map(|attached| attached.tables()));
         let written: BTreeSet<_> = written.collect();
         let reader = self.slots.claim_or_full()?;
+        if fallback != Fallback::None {
+            // Nothing fails from here to the checkpoint, whose end allows all units again.
+            self.enter_fallback();
+        }
         let mut checkpoint = Checkpoint {
             store: self,
             last,

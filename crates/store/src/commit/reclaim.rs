@@ -9,6 +9,7 @@ use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{CheckpointNo, Result};
 use log::Position;
+use space::NamedNeed;
 use std::sync::Arc;
 
 impl Store {
@@ -43,7 +44,7 @@ impl Store {
 
     /// Revokes the feeds for which more is kept than allowed.
     fn revoke_late_feeds(&self) -> bool {
-        let mut kept_bytes = lock(&self.space).named_units() * UNIT_BYTES as u64;
+        let mut kept_bytes = lock(&self.space).followed_units() * UNIT_BYTES as u64;
         let (end, mut has_revoked) = (self.log.end().lsn, false);
         while self.feeds.revoke_late(end, kept_bytes, self.max_changes_bytes) {
             // What the data file keeps for the others is known after this one's is free.
@@ -55,16 +56,20 @@ impl Store {
         has_revoked
     }
 
+    /// The caller has claimed the checkpoint: attached runs that come meanwhile are retired by none.
     fn free_unread(&self) {
         let mut read = self.free_memtables();
         read.extend(self.checkpoints.pins.all());
         read.sort_unstable();
         read.dedup();
         let through = self.freed_through();
-        let needed_after = self.feeds.need().after;
+        let need = NamedNeed {
+            followed_after: self.feeds.need().after,
+            validated_after: lock(&self.committer).attached_after(),
+        };
         let mut freed = {
             let mut space = lock(&self.space);
-            space.need_named(needed_after);
+            space.need_named(need);
             space.release(through, &read)
         };
         freed.sort_unstable();

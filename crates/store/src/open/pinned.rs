@@ -6,8 +6,9 @@
 //! 2. Under the pins' lock, take the newest checkpoint and note its number. A switch to a newer one takes the same lock
 //!    *before* it frees anything, and frees only what no noted checkpoint reaches. So neither the pages of this
 //!    checkpoint nor the log after it have been freed, nor will they be.
-//! 3. Take *t*: the newest visible commit. Everything in a checkpoint was visible before its switch, so *t* is not
-//!    before it; and each commit through *t* is in the log already.
+//! 3. Under the same lock, take *t*: the newest visible commit. Everything in a checkpoint was visible before its
+//!    switch, so *t* is not before it; and each commit through *t* is in the log already. None came after a later
+//!    checkpoint: the large values of such commits may be freed, because this checkpoint does not reach them.
 //! 4. Hold the log from the checkpoint's position on, and release the rest.
 //!
 //! The parts come in this order: commits after the checkpoint through *t*; the large values that they refer to (the pin
@@ -105,8 +106,7 @@ impl Store {
         self.check_open()?;
         self.processes.check_not_beside("a backup", "Database::backup")?;
         self.log.hold(EVERYTHING);
-        let (superblock, tables) = self.checkpoints.pins.pin();
-        let ts = self.clocks.visible();
+        let (superblock, tables, ts) = self.checkpoints.pins.pin(|| self.clocks.visible());
         self.log.hold(superblock.replay_from);
         self.log.let_go(EVERYTHING);
         let mut pinned = Pinned {

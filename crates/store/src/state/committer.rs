@@ -64,4 +64,12 @@ impl Committer {
             room: Allowance::default(),
         }
     }
+
+    /// Returns the commit after which transactions may still have to be validated against attached runs. A transaction
+    /// that is open since before such a commit reads the runs when it is validated, but its view does not have them: so
+    /// their extents are kept as long as the history has them, also after a checkpoint has absorbed them.
+    pub fn attached_after(&self) -> CommitTs {
+        let mut attached = self.history.iter().filter(|sealed| sealed.attached.is_some());
+        attached.next_back().map_or(CommitTs::MAX, |oldest| CommitTs(oldest.sealed_at.0 - 1))
+    }
 }

@@ -27,8 +27,8 @@ use crate::state::feeds::{Held, Hold};
 use crate::state::names::{Names, TableInfo};
 use base::codec::{Reader, Writer};
 use base::limits::TIMESTAMP_LIMIT;
-use base::{CommitTs, DatabaseId, Error, Result, checksum};
-use io::Dir;
+use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, checksum};
+use io::{Dir, File};
 use log::Position;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ const MAGIC: [u8; 8] = *b"PANDOCON";
 const FORMAT: u32 = 1;
 /// The longest name in bytes: file names have at most 255.
 const MAX_NAME_BYTES: usize = 100;
+/// The longest file in bytes: it has room for two million tables with names of a hundred bytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// A consumer that the store knows.
 #[derive(Debug)]
@@ -73,11 +75,16 @@ fn file_name(name: &str) -> String {
 /// Writes the position of consumer `name`, durably.
 pub(crate) fn write(dir: &dyn Dir, database: DatabaseId, name: &str, held: &Held) -> Result<()> {
     let (path, new) = (file_name(name), file_name(name) + NEW_SUFFIX);
+    let bytes = encode(database, name, held);
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let message = format!("the names of the tables do not fit the {MAX_FILE_BYTES} bytes of {path}");
+        return Err(Error::new(ErrorKind::Full, message));
+    }
     if dir.list()?.contains(&new) {
         dir.remove(&new)?;
     }
     let file = dir.create(&new)?;
-    file.write_at(&encode(database, name, held), 0)?;
+    file.write_at(&bytes, 0)?;
     file.sync()?;
     dir.rename(&new, &path)?;
     dir.sync()
@@ -97,17 +104,27 @@ pub(crate) fn read_all(dir: &dyn Dir, database: DatabaseId) -> Result<Vec<(Strin
         if name.ends_with(NEW_SUFFIX) {
             continue;
         }
-        let file = dir.open(name)?;
-        let mut bytes = vec![0; file.len()? as usize];
-        file.read_exact_at(&mut bytes, 0)?;
-        let read = decode(&bytes, database).filter(|(consumer, _)| file_name(consumer) == *name);
-        found.push(read.ok_or_else(|| {
+        let bytes = read_bounded(&*dir.open(name)?)?;
+        let read = bytes.and_then(|bytes| decode(&bytes, database));
+        found.push(read.filter(|(consumer, _)| file_name(consumer) == *name).ok_or_else(|| {
             Error::corruption(format!(
                 "{name}: the place of a consumer cannot be read; remove the file to give it up"
             ))
         })?);
     }
     Ok(found)
+}
+
+/// Returns the bytes of a file; `None` if it is longer than the file of any consumer. Length costs a sparse file
+/// nothing, so it is checked before memory is allocated.
+fn read_bounded(file: &dyn File) -> Result<Option<Vec<u8>>> {
+    let len = file.len()?;
+    if len > MAX_FILE_BYTES {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(Some(bytes))
 }
 
 fn encode(database: DatabaseId, name: &str, held: &Held) -> Vec<u8> {

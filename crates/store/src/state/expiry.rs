@@ -1,9 +1,9 @@
 //! Long readers: what each keeps, and when they expire.
 //!
 //! A snapshot keeps its view: the memtables that were not absorbed then, and the pages that were replaced since. A
-//! read-write transaction also keeps the sealed memtables of its time, as the history for the validation of its commit.
-//! Each is cheap, and a forgotten one is not noticed until memory or disk are full of what only it can see. So there
-//! are bounds:
+//! read-write transaction also keeps the sealed memtables of its time, as the history for the validation of its commit,
+//! and the pages of the runs that were attached among them. Each is cheap, and a forgotten one is not noticed until
+//! memory or disk are full of what only it can see. So there are bounds:
 //!
 //! * on *memory*: the memtables that are kept only for readers, by about their share ([`crate::options::Shares`]);
 //! * on *space*: the units that are kept only for readers, by an option;
@@ -22,9 +22,9 @@ mod readers;
 pub use id::ReaderId;
 
 use crate::state::view::{SealedMemtable, View};
-use base::CheckpointNo;
 use base::limits::UNIT_BYTES;
 use base::slots::Holding;
+use base::{CheckpointNo, CommitTs};
 use memtable::Memtable;
 use space::Space;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -147,6 +147,11 @@ struct Census {
     views: HashMap<u64, Retained>,
     /// The sealed memtables that are kept only for validation: the first view without each, its address, its bytes.
     history: Vec<(u64, usize, u64)>,
+    /// The commits in the history that attached runs, newest first: the first view without each, and its number.
+    attached: Vec<(u64, CommitTs)>,
+    /// The units that are kept because commits that attached runs are in the history, by the last commit that was
+    /// absorbed with each.
+    validated: BTreeMap<CommitTs, u64>,
     /// The retired units, by the first checkpoint that may reach them and the one that retired them.
     retired: BTreeMap<(CheckpointNo, CheckpointNo), u64>,
 }
@@ -168,9 +173,12 @@ impl Census {
             let (address, bytes) = address_and_bytes(&sealed.memtable);
             (!needed.contains(&address)).then_some((sealed.first_view, address, bytes))
         };
+        let place = |sealed: &SealedMemtable| (sealed.first_view, sealed.sealed_at);
         Census {
             views: views.iter().map(|view| (view.number, kept(view))).collect(),
             history: history.iter().filter_map(past).collect(),
+            attached: history.iter().filter(|sealed| sealed.attached.is_some()).map(place).collect(),
+            validated: space.validated_units().clone(),
             retired: space.retired_by_checkpoint(),
         }
     }
@@ -190,7 +198,16 @@ impl Census {
     fn space_bytes(&self, holding: &Holding) -> u64 {
         let Some(kept) = self.views.get(&holding.view) else { return 0 };
         let seen = self.retired.iter().filter(|((born, at), _)| (*born..*at).contains(&kept.checkpoint));
-        seen.map(|(_, units)| units * UNIT_BYTES as u64).sum()
+        let units = seen.map(|(_, units)| units).sum::<u64>() + self.validated_units(holding);
+        units * UNIT_BYTES as u64
+    }
+
+    /// Returns the units that `holding` keeps for its validation.
+    fn validated_units(&self, holding: &Holding) -> u64 {
+        let is_needed = |&&(first_view, _): &&(u64, CommitTs)| holding.writes && first_view > holding.view;
+        // The newest come first, and an older one has an older first view.
+        let Some((_, oldest)) = self.attached.iter().take_while(is_needed).last() else { return 0 };
+        self.validated.range(*oldest..).map(|(_, units)| units).sum()
     }
 
     /// Returns the newest view whose holders, together with all younger ones, keep more than the bounds allow; 0 if

@@ -40,11 +40,13 @@ impl Pins {
         lock(&self.state).pinned.len()
     }
 
-    pub fn pin(&self) -> (Superblock, Arc<Tables>) {
+    /// Pins the newest checkpoint. Returns it with the result of `look`, which sees a time before any switch to a later
+    /// one.
+    pub fn pin<T>(&self, look: impl FnOnce() -> T) -> (Superblock, Arc<Tables>, T) {
         let mut state = lock(&self.state);
         let newest = state.newest;
         state.pinned.push(newest.checkpoint);
-        (newest, Arc::clone(&state.tables))
+        (newest, Arc::clone(&state.tables), look())
     }
 
     /// Returns the newest checkpoint.
@@ -56,5 +58,21 @@ impl Pins {
         let mut state = lock(&self.state);
         let at = state.pinned.iter().position(|&pinned| pinned == checkpoint);
         state.pinned.swap_remove(at.expect("only what is pinned is unpinned"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn no_checkpoint_is_switched_to_while_a_pin_looks() {
+        let options = Options { memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+        let pins = &store.checkpoints.pins;
+        let (pinned, _, is_held) = pins.pin(|| pins.state.try_lock().is_err());
+        assert!(is_held, "a switch waits for the lock");
+        pins.unpin(pinned.checkpoint);
     }
 }

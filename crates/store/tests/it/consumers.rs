@@ -1,7 +1,7 @@
-//! Consumers that are opened and dropped by several threads.
+//! Consumers that are opened and dropped by several threads, and files of theirs that are too long.
 
 use base::{ErrorKind, Result};
-use io::{Dir, MemDir};
+use io::{Dir, MemDir, OsDir};
 use pando_store::Options;
 use std::sync::Arc;
 
@@ -30,4 +30,21 @@ fn a_consumer_that_is_open_is_not_dropped() -> Result<()> {
         }
         opening.join().unwrap()
     })
+}
+
+/// The length of a file costs nothing, so no memory is allocated by it.
+#[test]
+fn a_file_of_a_consumer_that_is_longer_than_any_is_damaged() -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { memory_bytes: 4 << 20, ..Options::default() };
+    let open = || pando_store::open_or_create(Arc::new(OsDir::open(dir.path())?), &options);
+    let store = open()?;
+    drop(store.consumer("m")?);
+    store.close()?;
+    // It has no blocks: its bytes are zeros that nobody wrote.
+    let file = std::fs::OpenOptions::new().write(true).open(dir.path().join("consumer-6d")).unwrap();
+    file.set_len(8 << 40).unwrap();
+    let error = open().map(drop).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("consumer-6d"), "{error}");
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! A full disk, and a data file with holes: free units for which the file system has no blocks any more.
 
+use crate::seed::Seed;
 use base::ErrorKind;
 use base::env::Random;
 use io::sim::SimDisk;
@@ -68,4 +69,55 @@ fn a_checkpoint_on_a_full_disk_absorbs_what_was_committed() {
         disk.set_capacity(None);
         store.check().unwrap();
     }
+}
+
+/// A spill for which the disk has too little room loses no write, whichever part of it fails: the first run, the last
+/// one, or the merge of a table that has many runs.
+#[test]
+fn a_spill_that_fails_loses_no_write() {
+    let mut failed = 0;
+    for seed in 0..36 {
+        let _seed = Seed(seed);
+        let disk = SimDisk::new();
+        disk.keep_history(false);
+        let store = open(&disk);
+        let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        let first = tx.create_table("first", RequestedLayout::BTree).unwrap();
+        let last = tx.create_table("last", RequestedLayout::BTree).unwrap();
+        store.acknowledge(tx.apply().unwrap()).unwrap();
+        let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        let keys = |round: u64| (0..100).map(move |n| key(n * 16 + round));
+        let put = |tx: &mut Transaction, round: u64| {
+            keys(round).try_for_each(|key| tx.put(&first, &key, &[round as u8; 900])).unwrap();
+            keys(round).try_for_each(|key| tx.put(&last, &key, &[round as u8; 100])).unwrap();
+        };
+        // The first table gets one run after another, and is due to be merged; the other table has none.
+        for round in 0..7 {
+            keys(round).try_for_each(|key| tx.put(&first, &key, &[round as u8; 900])).unwrap();
+            tx.spill().unwrap();
+        }
+        disk.set_capacity(disk.used_bytes() + (seed / 2) * (64 << 10));
+        for round in 7..9 {
+            put(&mut tx, round);
+            if seed % 2 == 0 {
+                failed += u32::from(tx.spill().is_err());
+            } else {
+                // It spills what is in memory if that is much, and keeps the error to itself.
+                let _savepoint = tx.savepoint();
+            }
+            for key in keys(round) {
+                assert!(tx.get(&first, &key).unwrap().is_some_and(|value| value.len() == 900));
+                assert!(tx.get(&last, &key).unwrap().is_some_and(|value| value.len() == 100));
+            }
+        }
+        disk.set_capacity(None);
+        store.acknowledge(tx.apply().unwrap()).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        let has_all = |table, mut keys: Box<dyn Iterator<Item = [u8; 8]>>| {
+            keys.all(|key| snapshot.get(table, &key).unwrap().is_some())
+        };
+        assert!(has_all(&first, Box::new((0..9).flat_map(keys))));
+        assert!(has_all(&last, Box::new((7..9).flat_map(keys))));
+    }
+    assert!(failed > 5, "{failed} spills failed");
 }

@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
 
+mod attached_history;
 mod beginnings;
 mod beside;
 mod changes;

@@ -304,4 +304,21 @@ mod tests {
         assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::Full);
         assert!(staged.is_none());
     }
+    /// A checkpoint that fails before it has begun restricts nothing: there is none whose end would undo that.
+    #[test]
+    fn a_checkpoint_that_cannot_begin_restricts_no_allocation() {
+        let disk = SimDisk::new();
+        let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(disk.dir(), &options).unwrap();
+        let is_restricted = || lock(&store.space).is_firm_only();
+        store.reservations.note_failure(Fallback::None);
+        let taken: Vec<_> = std::iter::from_fn(|| store.slots.claim()).collect();
+        let refused = store.begin_moving_checkpoint(None).map(drop).unwrap_err();
+        assert_eq!((refused.kind(), is_restricted()), (ErrorKind::Full, false));
+        drop(taken);
+        let checkpoint = store.begin_moving_checkpoint(None).unwrap();
+        assert!(is_restricted());
+        drop(checkpoint);
+        assert!(!is_restricted());
+    }
 }

@@ -7,9 +7,10 @@
 //! 1. When the write set exceeds its bound, it is written, table by table, as a [`Delta`], and begins anew. A table's
 //!    deltas are newer than the snapshot and older than the write set; a newer delta's range deletes hide older deltas'
 //!    records. The catalog's rows are few and stay in memory; so do references to values in the data file.
-//! 2. Eight deltas of a size are merged into one of the next size, so that a look-up meets few and each record is
-//!    written a logarithmic number of times, in bounded memory. If the keys of each delta follow those of the older
-//!    ones, as after ascending inserts, their leaves are joined instead ([`run::join`]): records are written once.
+//! 2. Before more are added, eight deltas of a size are merged into one of the next size, so that a look-up meets few
+//!    and each record is written a logarithmic number of times, in bounded memory. If the keys of each delta follow
+//!    those of the older ones, as after ascending inserts, their leaves are joined instead ([`run::join`]): records are
+//!    written once.
 //! 3. Deltas are immutable and reference-counted. If a savepoint exists when the write set is spilled, it keeps the
 //!    lists as they were before, with the write set as it was at the savepoint (*frozen*): a rollback restores both. If
 //!    a savepoint is made while much is in memory or frozen, what is in memory is spilled first, unless that is little.
@@ -147,11 +148,13 @@ impl Spills {
     /// Writes the user tables' part of `writes` to deltas, and removes it from `writes`, together with what was rolled
     /// back. See the module.
     ///
-    /// After an error nothing has changed.
+    /// After an error no write is lost: `writes` is as before, and merges may have been made. All that can fail comes
+    /// before the first change: the merges that earlier deltas made due, then the new deltas of all tables.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
         let _writing = store.early.begin();
         writes.sort_for_commit();
+        self.merge_due(store, reader)?;
         let tables: Vec<TableId> = writes.tables().filter(|table| *table != TableId::CATALOG).collect();
         let mut spilled = Vec::new();
         for table in tables {
@@ -169,7 +172,6 @@ impl Spills {
         }
         for (table, spilled) in spilled {
             self.insert(table, spilled);
-            self.merge_level(store, reader, table)?;
         }
         store.tallies.spills.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         Ok(())
@@ -220,7 +222,8 @@ impl Spills {
     }
 
     /// Adds a delta that was built beside the write set, newer than all others of its table. Of user tables the write
-    /// set holds only large values; those of the delta's keys are removed. Its savepoints stay.
+    /// set holds only large values; those of the delta's keys are removed. Its savepoints stay. After an error no write
+    /// is lost, and the delta was not added.
     pub fn push(
         &mut self,
         reader: &Reader,
@@ -230,6 +233,8 @@ impl Spills {
         spilled: Spilled,
     ) -> Result<()> {
         writes.sort_for_commit();
+        let store = Arc::clone(&self.store);
+        self.merge_due(&store, reader)?;
         let mut replaced = BTreeSet::new();
         for (of, key, _, _) in writes.large_entries().filter(|entry| entry.0 == table) {
             if spilled.delta.knows(&self.store.pool, reader, key)? {
@@ -238,13 +243,18 @@ impl Spills {
         }
         self.freeze(writes, reads, &replaced);
         self.insert(table, spilled);
-        let store = Arc::clone(&self.store);
-        self.merge_level(&store, reader, table)
+        Ok(())
     }
 
     fn insert(&mut self, table: TableId, spilled: Spilled) {
         let list = self.lists.entry(table).or_default();
         list.insert(0, spilled.over(list.first()));
+    }
+
+    /// Runs step 2 for all tables. It is called before deltas are added, so that an error leaves the new ones unmade.
+    fn merge_due(&mut self, store: &Arc<Store>, reader: &Reader) -> Result<()> {
+        let tables: Vec<TableId> = self.lists.keys().copied().collect();
+        tables.into_iter().try_for_each(|table| self.merge_level(store, reader, table))
     }
 
     /// Runs step 2 for one table.
