@@ -93,7 +93,9 @@ impl ServeShipArgs {
             return Err(Error::invalid(message));
         }
         let Some(url) = self.ship.as_deref().or(follows) else { return Ok(None) };
-        let (bucket, sync) = (Bucket::connect(url)?, self.ship_mode == Mode::Sync);
+        // A replica never creates the bucket that it follows.
+        let connect = if follows.is_some() { Bucket::connect_existing } else { Bucket::connect };
+        let (bucket, sync) = (connect(url)?, self.ship_mode == Mode::Sync);
         Ok(Some(Arc::new(All { bucket, sync, shipping: self.shipping.clone(), dir: dir.to_owned() })))
     }
 }

@@ -560,6 +560,7 @@ fn a_replica_that_has_copied_nothing_is_not_ready() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let bucket = at("bucket").to_str().unwrap().to_owned();
+    std::fs::create_dir(&bucket).unwrap();
     let replica = Server::start_with(&at("b"), &["--follow", &bucket, "--follow-interval", "20ms"]);
     let ready = replica.ask("GET", "/readyz", b"");
     assert!(ready.status == 503 && ready.text().contains("copied nothing yet"), "{ready:?}");
@@ -622,10 +623,11 @@ fn a_replica_that_copies_a_database_anew_says_so() {
     }
     let newest = stat(&primary, "last_commit");
     // It finds its database later, and a copy of that which waits.
+    std::fs::create_dir(&bucket).unwrap();
     let other = replica(&at("b"), bucket.to_str().unwrap());
     let waiting = copy_without_parts(&filled, &at("copied"));
     assert!(!waiting.is_empty());
-    std::fs::rename(at("copied"), &bucket).unwrap();
+    std::fs::rename(at("copied/default"), bucket.join("default")).unwrap();
     let lag = || json(&other.ask("GET", "/v1/server", b""))["replica"]["databases"]["default"].clone();
     let begun = Instant::now();
     while lag()["lag_commits"] == 0 {
