@@ -65,7 +65,7 @@ pub trait Host: Debug + Send + Sync + 'static {
     /// Waits for what has to happen between the commit of this number and its replies.
     ///
     /// # Errors
-    /// If it did not happen. The commit stands, and the replies are errors.
+    /// If it did not happen. The commit stands, and the replies are errors: `the write is stored, but`, and this error.
     fn after_commit(&self, commit: u64) -> Result<()> {
         let _ = commit;
         Ok(())
