@@ -128,7 +128,12 @@ impl Primary {
             400 | 401 | 403 => ErrorKind::Invalid,
             _ => ErrorKind::Io,
         };
-        Error::new(kind, format!("{}{path}: {detail} ({status})", self.base))
+        let refused = match (status, &self.token) {
+            (401 | 403, Some(_)) => "the token was refused: ",
+            (401 | 403, None) => "there is no token: ",
+            _ => "",
+        };
+        Error::new(kind, format!("{}{path}: {refused}{detail} ({status})", self.base))
     }
 
     /// Sends a request and returns the JSON object of the response.
@@ -436,6 +441,21 @@ mod tests {
         let consumer = "/v1/databases/d/consumers/replica-r1";
         let put = format!("PUT {consumer}?acknowledge=9");
         assert_eq!(serving.join().unwrap(), [put.clone(), format!("DELETE {consumer}"), put]);
+    }
+
+    #[test]
+    fn a_refused_token_is_not_taken_for_a_missing_commit() {
+        let db = Database::builder().in_memory().unwrap();
+        const PROBLEM: &str = "{\"detail\":\"this request needs a valid token\"}";
+        let (address, serving) = server(&[(401, PROBLEM), (403, "{}"), (400, "{}")]);
+        let primary = Primary { token: Some("t".to_owned()), ..Primary::at(&address).unwrap().unwrap() };
+        let mut said = (0..3).map(|_| primary.changes_after("d", &db).err().unwrap().to_string());
+        for refused in said.by_ref().take(2) {
+            assert!(refused.contains("the token was refused") && !refused.contains("commit"), "{refused}");
+        }
+        let lacks = said.next().unwrap();
+        assert!(lacks.contains("which the primary may lack") && !lacks.contains("token"), "{lacks}");
+        serving.join().unwrap();
     }
 
     #[test]
