@@ -232,7 +232,7 @@ fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Opt
     use crate::ship::bucket;
     let format = args.format.format();
     let run = |source: &Path| {
-        let bucket = bucket::connect(source)?;
+        let bucket = bucket::connect_existing(source)?;
         let done = match args.list {
             true => bucket::list(&bucket, format),
             false => {

@@ -53,8 +53,8 @@ pub trait Host: Debug + Send + Sync + 'static {
     /// Returns whether a client needs a token.
     fn needs_token(&self) -> bool;
 
-    /// Returns what the holder of this token may do. It is asked again for each group of commands, so that a token can
-    /// be revoked.
+    /// Returns what the holder of this token may do. It is asked again for each group of commands, and four times in a
+    /// second while a client waits or listens, so that a token can be revoked.
     fn permission(&self, token: &[u8]) -> Permission;
 
     /// Returns why no write is accepted now, if none is.
@@ -65,7 +65,7 @@ pub trait Host: Debug + Send + Sync + 'static {
     /// Waits for what has to happen between the commit of this number and its replies.
     ///
     /// # Errors
-    /// If it did not happen. The commit stands, and the replies are errors.
+    /// If it did not happen. The commit stands, and the replies are errors: `the write is stored, but`, and this error.
     fn after_commit(&self, commit: u64) -> Result<()> {
         let _ = commit;
         Ok(())

@@ -2,12 +2,15 @@
 //!
 //! 1. A subscriber has a mailbox, from which a thread of its connection writes. A publisher waits for no subscriber.
 //! 2. A mailbox is bounded. A subscriber that does not read is disconnected; it does not miss messages silently.
+//! 3. A mailbox has the token with which its connection subscribed, because a subscriber sends no further commands with
+//!    which the token would be checked again.
 
 use crate::glob;
 use crate::wire::reply::{Out, Protocol};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The most bytes that wait in a mailbox.
 const MOST_WAITING_BYTES: usize = 8 << 20;
@@ -32,6 +35,23 @@ struct Waiting {
     bytes: usize,
     is_closed: bool,
     protocol: Protocol,
+    /// Who subscribed; `None` while nobody has.
+    subscriber: Option<Subscriber>,
+}
+
+/// The token of a client that has subscribed, if it has one.
+#[derive(Clone, Debug)]
+pub struct Subscriber(pub Option<Vec<u8>>);
+
+/// What a look into a mailbox finds.
+#[derive(Debug)]
+pub enum Taken {
+    /// The next piece.
+    Piece(Out),
+    /// Nothing came in time.
+    Nothing,
+    /// Nothing will come any more.
+    End,
 }
 
 impl Mailbox {
@@ -44,6 +64,16 @@ impl Mailbox {
     /// Changes the version of messages.
     pub fn set_protocol(&self, protocol: Protocol) {
         locked(&self.state).protocol = protocol;
+    }
+
+    /// Changes who has subscribed.
+    pub fn set_subscriber(&self, subscriber: Option<Subscriber>) {
+        locked(&self.state).subscriber = subscriber;
+    }
+
+    /// Returns who has subscribed.
+    pub fn subscriber(&self) -> Option<Subscriber> {
+        locked(&self.state).subscriber.clone()
     }
 
     /// Adds replies, once there is space for them. Returns false if the connection has ended.
@@ -79,20 +109,17 @@ impl Mailbox {
         true
     }
 
-    /// Returns the next piece, and waits for it; `None` after the end.
-    pub fn take(&self) -> Option<Out> {
-        let mut state = locked(&self.state);
-        loop {
-            if let Some(piece) = state.pieces.pop_front() {
-                state.bytes -= piece.len() + EACH_BYTES;
-                self.changed.notify_all();
-                return Some(piece);
-            }
-            if state.is_closed {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Returns the next piece, and waits for it for at most `time`.
+    pub fn take(&self, time: Duration) -> Taken {
+        let is_idle = |state: &mut Waiting| state.pieces.is_empty() && !state.is_closed;
+        let waited = self.changed.wait_timeout_while(locked(&self.state), time, is_idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let Some(piece) = state.pieces.pop_front() else {
+            return if state.is_closed { Taken::End } else { Taken::Nothing };
+        };
+        state.bytes -= piece.len() + EACH_BYTES;
+        self.changed.notify_all();
+        Taken::Piece(piece)
     }
 
     /// Accepts nothing more. What waits is still written.
@@ -230,6 +257,13 @@ mod tests {
         Arc::new(Mailbox::new(Arc::new(stream), Protocol::Resp2))
     }
 
+    fn taken(mailbox: &Mailbox) -> Option<Out> {
+        match mailbox.take(Duration::ZERO) {
+            Taken::Piece(piece) => Some(piece),
+            Taken::Nothing | Taken::End => None,
+        }
+    }
+
     fn ok() -> Out {
         let mut out = Out::new(Protocol::Resp2);
         out.ok();
@@ -244,11 +278,11 @@ mod tests {
         assert_eq!(hub.listeners(b"news"), 2);
         assert_eq!(hub.publish(b"news", b"x"), (2, 0));
         for mailbox in [&one, &other] {
-            assert_eq!(mailbox.take().unwrap().bytes(), b"+OK\r\n");
+            assert_eq!(taken(mailbox).unwrap().bytes(), b"+OK\r\n");
         }
-        assert_eq!(one.take().unwrap().bytes(), b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+        assert_eq!(taken(&one).unwrap().bytes(), b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
         assert_eq!(
-            other.take().unwrap().bytes(),
+            taken(&other).unwrap().bytes(),
             b"*4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$1\r\nx\r\n"
         );
         hub.unsubscribe(false, b"news", 1);
@@ -265,7 +299,7 @@ mod tests {
         let lost: u64 = (0..20).map(|_| hub.publish(b"c", &vec![0; 1 << 20]).1).sum();
         assert_eq!(lost, 1);
         assert!(locked(&one.state).bytes < MOST_WAITING_BYTES + (2 << 20));
-        while one.take().is_some() {}
+        while taken(&one).is_some() {}
         assert!(!one.reply(ok()));
     }
 }

@@ -37,7 +37,9 @@ const MOST_PENDING: usize = 1024;
 const MOST_PENDING_BYTES: usize = 1 << 20;
 /// The number of bytes that are read at a time.
 const READ_BYTES: usize = 16 << 10;
-/// How often a client that waits for an element is checked.
+/// The last reply to a client whose token became invalid while it waited or listened.
+const INVALID_TOKEN: &str = "NOAUTH the token of this connection is no longer valid";
+/// How often a client that waits for an element is checked, and its token.
 const WAIT: Duration = Duration::from_millis(250);
 /// The shortest time between two warnings about requests of HTTP.
 const HTTP_WARNINGS: Duration = Duration::from_secs(60);
@@ -412,6 +414,9 @@ impl Session {
         let mut is_waiting = None;
         loop {
             let seen = self.shared.committer.pushes.count();
+            if is_waiting.is_some() && !self.may_still_write() {
+                return;
+            }
             let work = Work::Commands(Arc::clone(&commands), 0);
             let job = Job::new(self.database, self.out.protocol, work);
             match self.shared.committer.run(&job, &self.shared.around) {
@@ -441,8 +446,23 @@ impl Session {
                     self.is_over = true;
                     return;
                 }
+                if !self.may_still_write() {
+                    return;
+                }
             }
         }
+    }
+
+    /// Asks again what the client may do. If its token does not allow writes any more, replies with an error and ends
+    /// the connection.
+    fn may_still_write(&mut self) -> bool {
+        self.permission = None;
+        let may_write = self.permission() == Permission::Write;
+        if !may_write {
+            self.out.error(INVALID_TOKEN);
+            self.is_over = true;
+        }
+        may_write
     }
 
     /// Returns whether the client has closed the connection, or the door is closing.

@@ -46,12 +46,11 @@ impl Host for Served {
         let (shipped, outcome) = mpsc::channel();
         ship.when_shipped(commit, Box::new(move |done| drop(shipped.send(done))));
         match outcome.recv_timeout(SHIPPED_WITHIN) {
-            Ok(Err(error)) if !is_of_another(&error) => {
-                Err(error.within("the write is stored in this database, which is not shipped"))
-            }
+            Ok(Err(error)) if !is_of_another(&error) => Err(error.within("it is not shipped")),
             Ok(done) => done,
             Err(_) => {
-                let text = "the write is stored in this database, but was not in the bucket within 30 s";
+                let text = "it was not in the bucket within 30 s; it is shipped when the bucket can be \
+                            reached again, and is lost if this machine is lost before";
                 Err(Error::new(ErrorKind::WouldWait, text))
             }
         }

@@ -21,12 +21,12 @@ pub trait Shipping: Debug + Send + Sync {
     fn is_sync(&self) -> bool;
 }
 
-/// Ships one database until it is ended or dropped.
+/// Ships one database until it is released or dropped.
 pub trait Ship: Debug + Send + Sync {
     /// Calls `shipped` when the commit with this number is in the bucket, or when it can never be.
     fn when_shipped(&self, commit: u64, shipped: Shipped);
 
-    /// Returns the error with which shipping has ended. `None` while it goes on, and after [`Ship::end`].
+    /// Returns the error with which shipping has ended. `None` while it goes on, and after [`Ship::release`].
     fn failure(&self) -> Option<Error>;
 
     /// Returns the error of the last request to the bucket, while it is repeated. `None` if shipping works.
@@ -38,16 +38,10 @@ pub trait Ship: Debug + Send + Sync {
     /// Returns names, descriptions and values of the gauges, without the prefix `pando_ship_`.
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)>;
 
-    /// Ships the remaining commits, for a bounded time, and ends.
+    /// Ships the remaining commits, for a bounded time, and ends. Says in the bucket that this writer has ended, so
+    /// that another one can take its place without asking. The server calls it before it closes the database.
     ///
     /// # Errors
     /// The error that kept the last commits from the bucket.
-    fn end(&self) -> Result<()>;
-
-    /// Does what [`Ship::end`] does, and says in the bucket that this server has ended: another one can take its place
-    /// without asking.
-    ///
-    /// # Errors
-    /// As for [`Ship::end`].
     fn release(&self) -> Result<()>;
 }

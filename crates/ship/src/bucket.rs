@@ -7,7 +7,7 @@
 //!    has to come back with the same bytes.
 //! 3. A listing is a hint: it may be late. What it shows is read before it counts, and what it does not show may exist.
 
-use crate::connect;
+use crate::connect::{self, Absent};
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -64,10 +64,26 @@ impl Bucket {
     /// `file:///FOLDER`, or the path of a folder. Credentials are those of the environment variables that the
     /// store's own tools read, such as `AWS_ACCESS_KEY_ID`. Sends no request yet; a folder is created.
     ///
+    /// From then on a folder must stay the same directory, and is not created again. While it is missing or another
+    /// one is in its place, as after its disk was unmounted, each request fails with `Io`.
+    ///
     /// # Errors
     /// `Invalid` if the address has another form, or if an environment variable has an invalid value.
     pub fn connect(url: &str) -> Result<Self> {
-        let (store, prefix) = connect::open(url)?;
+        Self::connect_with(url, Absent::Create)
+    }
+
+    /// Connects to the bucket at `url` as [`Bucket::connect`] does, but never creates a folder. Use it to read a
+    /// bucket.
+    ///
+    /// # Errors
+    /// Those of [`Bucket::connect`], and `Missing` if the folder does not exist.
+    pub fn connect_existing(url: &str) -> Result<Self> {
+        Self::connect_with(url, Absent::Refuse)
+    }
+
+    fn connect_with(url: &str, absent: Absent) -> Result<Self> {
+        let (store, prefix) = connect::open(url, absent)?;
         Self::over(store, &prefix, url.trim_end_matches('/'))
     }
 

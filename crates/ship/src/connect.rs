@@ -1,10 +1,10 @@
 //! Addresses of buckets.
 
-use base::{Error, Result};
+use crate::folder::Folder;
+use base::{Error, ErrorKind, Result};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
-use object_store::local::LocalFileSystem;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,23 @@ use std::time::Duration;
 /// The store's client tries a request again for this long; then the shipper counts a failure, shows it, and waits.
 const RETRY_TIME: Duration = Duration::from_secs(10);
 
+/// What is done about a folder that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// It is created.
+    Create,
+    /// It is an error.
+    Refuse,
+}
+
 /// Returns the store at `url`, and the prefix within it.
-pub(crate) fn open(url: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
-    let Some((scheme, rest)) = url.split_once("://") else { return folder(url) };
+pub(crate) fn open(url: &str, absent: Absent) -> Result<(Arc<dyn ObjectStore>, String)> {
+    let Some((scheme, rest)) = url.split_once("://") else { return folder(url, url, absent) };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let prefix = prefix.trim_matches('/').to_owned();
     if scheme == "file" {
         return match rest.strip_prefix('/') {
-            Some(path) => folder(&format!("/{path}")),
+            Some(path) => folder(url, &format!("/{path}"), absent),
             None => Err(Error::invalid(format!("{url}: write file:///FOLDER with an absolute path"))),
         };
     }
@@ -62,12 +71,21 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: RETRY_TIME }
 }
 
-/// Opens a local folder, and creates it if it is missing. Every object is synced, and so is its name.
-fn folder(path: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
-    std::fs::create_dir_all(path).map_err(|cause| Error::io(format!("create the folder {path}"), cause))?;
-    let store = LocalFileSystem::new_with_prefix(path)
-        .map_err(|error| Error::invalid(format!("{path}: the folder cannot be used")).caused_by(error))?;
-    Ok((Arc::new(store.with_fsync(true)), String::new()))
+/// Opens a local folder, which errors name as `url`.
+fn folder(url: &str, path: &str, absent: Absent) -> Result<(Arc<dyn ObjectStore>, String)> {
+    match absent {
+        Absent::Create => std::fs::create_dir_all(path)
+            .map_err(|cause| Error::io(format!("create the folder {url}"), cause))?,
+        Absent::Refuse if !std::path::Path::new(path).exists() => {
+            let message = "there is no such folder: correct its path, or mount its disk";
+            return Err(Error::new(ErrorKind::Missing, format!("{url}: {message}")));
+        }
+        Absent::Refuse => {}
+    }
+    let opened = Folder::open(path);
+    let store = opened
+        .map_err(|error| Error::invalid(format!("{url}: the folder cannot be used")).caused_by(error))?;
+    Ok((Arc::new(store), String::new()))
 }
 
 #[cfg(test)]

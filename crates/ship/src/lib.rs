@@ -8,17 +8,18 @@
 //! A *lineage* is the history of one database in a bucket: bases, and a log of segments that has every commit between
 //! them. It has one writer at a time. Who writes is decided by conditional puts alone: see `writer`.
 //!
-//! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `connect`
-//! and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed), `gather`,
-//! `lineage` (what a bucket has), `ahead`, `writer` (taking over, fencing, appending), `bases`, `options`, `retention`,
-//! `status`, `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in
-//! earnest), `follower` (replicas).
+//! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `folder`,
+//! `connect` and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed),
+//! `gather`, `lineage` (what a bucket has), `ahead`, `writer` (taking over, fencing, appending), `bases`, `options`,
+//! `retention`, `status`, `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and
+//! restored in earnest), `follower` (replicas).
 #![deny(missing_docs, unsafe_code)]
 
 mod name;
 mod format;
 mod segment;
 mod objects;
+mod folder;
 mod connect;
 mod bucket;
 mod parts;

@@ -51,7 +51,7 @@ pub use state::{attach, latch, memory, pacing, superblock, tables, time, ttl, vi
 pub use uncommitted::large;
 pub use uncommitted::write_set::{self, Savepoint};
 pub use watch::{advice, check, figures, stats};
-pub use write::repeat::{self, Forks, Lineage, Repeat, RepeatedValue};
+pub use write::repeat::{self, Forks, Lineage, Repeat, RepeatedValue, check_follower};
 pub use write::scan_mut::CursorMut;
 pub use write::transaction::{self, Transaction, TransactionOptions};
 pub use write::value_writer::{OwnedValueWriter, ValueWriter};

@@ -20,7 +20,8 @@ impl FromBucket {
     /// Connects to the bucket.
     pub fn connect(address: &str, primary: Option<&str>, interval: Duration) -> Outcome<Self> {
         let primary = primary.map(super::http::redirect_to).transpose()?;
-        Ok(FromBucket { address: address.to_owned(), bucket: Bucket::connect(address)?, primary, interval })
+        let bucket = Bucket::connect_existing(address)?;
+        Ok(FromBucket { address: address.to_owned(), bucket, primary, interval })
     }
 }
 

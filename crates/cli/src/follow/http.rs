@@ -12,7 +12,7 @@ use server::following::{Feed, Source, Watch};
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use ureq::http::{Request, Response, header};
+use ureq::http::{Request, Response, StatusCode, header};
 use ureq::{Agent, Body, SendBody};
 
 /// How long a stream of changes goes on without a change, in seconds. Then it is opened again, so that a replica ends
@@ -22,6 +22,8 @@ const WAIT_SECONDS: u32 = 1;
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 /// How often the primary is asked for its newest commit, and how often what was applied is synced.
 const LOOK: Duration = Duration::from_secs(1);
+/// The header of a stream of changes that names the database and its fork.
+const IDENTITY: &str = "pando-identity";
 /// The longest response that is read into memory.
 const ANSWER_BYTES: u64 = 16 << 20;
 
@@ -93,8 +95,14 @@ impl Primary {
         Ok(Primary::at(address)?.map(|server| Primary { token, ..server }))
     }
 
-    /// Sends a request without a body.
+    /// Sends a request without a body. Returns the response if it is a success.
     fn ask(&self, agent: &Agent, method: &str, path: &str) -> Result<Response<Body>> {
+        let response = self.send(agent, method, path)?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refused(path, response)) }
+    }
+
+    /// Sends a request without a body. Returns the response, which may be a refusal.
+    fn send(&self, agent: &Agent, method: &str, path: &str) -> Result<Response<Body>> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
@@ -105,8 +113,7 @@ impl Primary {
             _ => agent.run(request.body(SendBody::none()).map_err(wrong)?),
         };
         let failed = |error: ureq::Error| Error::new(ErrorKind::Io, format!("{}{path}: {error}", self.base));
-        let response = answered.map_err(failed)?;
-        if response.status().is_success() { Ok(response) } else { Err(self.refused(path, response)) }
+        answered.map_err(failed)
     }
 
     /// Converts a refusal to an error.
@@ -121,7 +128,12 @@ impl Primary {
             400 | 401 | 403 => ErrorKind::Invalid,
             _ => ErrorKind::Io,
         };
-        Error::new(kind, format!("{}{path}: {detail} ({status})", self.base))
+        let refused = match (status, &self.token) {
+            (401 | 403, Some(_)) => "the token was refused: ",
+            (401 | 403, None) => "there is no token: ",
+            _ => "",
+        };
+        Error::new(kind, format!("{}{path}: {refused}{detail} ({status})", self.base))
     }
 
     /// Sends a request and returns the JSON object of the response.
@@ -236,18 +248,42 @@ impl Source for FromServer {
 
 impl Primary {
     /// Opens a stream after the last commit of `db`.
+    ///
+    /// # Errors
+    /// `Mismatch` if the changes cannot be applied to `db`. An older server does not name its database: then the first
+    /// change shows which one it is.
     fn changes_after(&self, name: &str, db: &Database) -> Result<Box<dyn Read + Send>> {
         let last = db.snapshot()?.commit_number();
         let path = format!("/v1/databases/{name}/changes?format=binary&after={last}&wait={WAIT_SECONDS}");
-        let response = self.ask(&self.streaming, "GET", &path).map_err(|error| match error.kind() {
-            ErrorKind::Invalid => {
+        let response = self.send(&self.streaming, "GET", &path)?;
+        if !response.status().is_success() {
+            let is_of_commit = response.status() == StatusCode::BAD_REQUEST;
+            let error = self.refused(&path, response);
+            if is_of_commit {
                 let message = format!("{name:?} has commit {last} here, which the primary may lack");
-                Error::new(ErrorKind::Mismatch, message).caused_by(error)
+                return Err(Error::new(ErrorKind::Mismatch, message).caused_by(error));
             }
-            _ => error,
-        })?;
+            return Err(error);
+        }
+        if let Some(identity) = response.headers().get(IDENTITY) {
+            let identity = identity.to_str().ok().and_then(identity_of);
+            let unreadable = || {
+                Error::new(
+                    ErrorKind::Io,
+                    format!("{}{path}: the header {IDENTITY} cannot be read", self.base),
+                )
+            };
+            let checked = db.check_follows(identity.ok_or_else(unreadable)?);
+            checked.map_err(|error| error.within(format!("{name:?} cannot follow {}", self.base)))?;
+        }
         Ok(Box::new(response.into_body().into_reader()))
     }
+}
+
+/// Parses the id of a database and its fork, in hexadecimal digits.
+fn identity_of(text: &str) -> Option<(u64, u32)> {
+    let (database, fork) = text.split_once('-')?;
+    Some((u64::from_str_radix(database, 16).ok()?, u32::from_str_radix(fork, 16).ok()?))
 }
 
 /// One database of a server, followed.
@@ -405,6 +441,21 @@ mod tests {
         let consumer = "/v1/databases/d/consumers/replica-r1";
         let put = format!("PUT {consumer}?acknowledge=9");
         assert_eq!(serving.join().unwrap(), [put.clone(), format!("DELETE {consumer}"), put]);
+    }
+
+    #[test]
+    fn a_refused_token_is_not_taken_for_a_missing_commit() {
+        let db = Database::builder().in_memory().unwrap();
+        const PROBLEM: &str = "{\"detail\":\"this request needs a valid token\"}";
+        let (address, serving) = server(&[(401, PROBLEM), (403, "{}"), (400, "{}")]);
+        let primary = Primary { token: Some("t".to_owned()), ..Primary::at(&address).unwrap().unwrap() };
+        let mut said = (0..3).map(|_| primary.changes_after("d", &db).err().unwrap().to_string());
+        for refused in said.by_ref().take(2) {
+            assert!(refused.contains("the token was refused") && !refused.contains("commit"), "{refused}");
+        }
+        let lacks = said.next().unwrap();
+        assert!(lacks.contains("which the primary may lack") && !lacks.contains("token"), "{lacks}");
+        serving.join().unwrap();
     }
 
     #[test]

@@ -16,11 +16,19 @@ pub fn is_bucket(source: &Path) -> bool {
         || is_shipped(&source.join(server::DEFAULT_DATABASE))
 }
 
-/// Connects to the bucket that `source` names.
+/// Connects to the bucket that `source` names, and creates a folder that does not exist.
 pub fn connect(source: &Path) -> Outcome<Bucket> {
-    let url = source.to_str();
-    let url = url.ok_or_else(|| Failure::Usage(format!("{} is not UTF-8", source.display())))?;
-    Ok(Bucket::connect(url)?)
+    Ok(Bucket::connect(url(source)?)?)
+}
+
+/// Connects to the bucket that `source` names, to read it.
+pub fn connect_existing(source: &Path) -> Outcome<Bucket> {
+    let url = url(source)?;
+    Bucket::connect_existing(url).map_err(|error| named(url)(error.into()))
+}
+
+fn url(source: &Path) -> Outcome<&str> {
+    source.to_str().ok_or_else(|| Failure::Usage(format!("{} is not UTF-8", source.display())))
 }
 
 /// Returns a function that marks the failures whose message names an object in the bucket at `url`, for their advice.

@@ -102,7 +102,8 @@ pub fn run(args: &ShipArgs) -> Outcome {
     if let Some(url) = args.url.to_str() {
         bucket::check_outside(url, &args.dir, "the directory of the database")?;
     }
-    let bucket = bucket::connect(&args.url)?;
+    let connect = if args.status { bucket::connect_existing } else { bucket::connect };
+    let bucket = connect(&args.url)?;
     let named = bucket::named(&bucket.to_string());
     let done = if args.status { status(args, &bucket) } else { ship(args, bucket) };
     done.map_err(named)

@@ -93,7 +93,9 @@ impl ServeShipArgs {
             return Err(Error::invalid(message));
         }
         let Some(url) = self.ship.as_deref().or(follows) else { return Ok(None) };
-        let (bucket, sync) = (Bucket::connect(url)?, self.ship_mode == Mode::Sync);
+        // A replica never creates the bucket that it follows.
+        let connect = if follows.is_some() { Bucket::connect_existing } else { Bucket::connect };
+        let (bucket, sync) = (connect(url)?, self.ship_mode == Mode::Sync);
         Ok(Some(Arc::new(All { bucket, sync, shipping: self.shipping.clone(), dir: dir.to_owned() })))
     }
 }
@@ -115,9 +117,20 @@ impl ServeShipArgs {
         let mut names = bucket::databases(&bucket)?;
         names.sort_by_key(|name| name == DEFAULT_DATABASE);
         let of = |name: &String| bucket::of_database(&bucket, name);
-        let held = names.iter().map(|name| of(name)?.is_held()).collect::<Result<Vec<_>>>()?;
-        if held.contains(&true) && self.ship_held != Held::TakeOver {
+        let mut held = Vec::new();
+        for name in &names {
+            if of(name)?.is_held()? {
+                held.push(&**name);
+            }
+        }
+        if !held.is_empty() && self.ship_held != Held::TakeOver {
             if self.ship_held == Held::Replica {
+                tracing::warn!(
+                    bucket = url,
+                    databases = held.join(", "),
+                    "this server begins as a replica: the server that last shipped these databases has not \
+                     released them, and may be alive. `pando promote` makes this server the primary"
+                );
                 return Ok(Some((url, Role::Replica)));
             }
             let message = format!(
@@ -126,7 +139,7 @@ impl ServeShipArgs {
             );
             return Err(Error::new(ErrorKind::Mismatch, message).into());
         }
-        let takes_over = followed.is_some() || held.contains(&true);
+        let takes_over = followed.is_some() || !held.is_empty();
         if followed.is_none() && takes_over {
             let created = std::fs::create_dir_all(dir);
             created.map_err(|cause| Failure::system(format_args!("create {}", dir.display()), cause))?;
@@ -226,10 +239,6 @@ impl Ship for One {
             ("change_bytes", "Bytes of changes in the segments written.", status.change_bytes as f64),
             ("base_bytes", "Bytes of bases published.", status.base_bytes as f64),
         ]
-    }
-
-    fn end(&self) -> Result<()> {
-        self.0.stop()
     }
 
     fn release(&self) -> Result<()> {

@@ -37,6 +37,7 @@ mod read_only;
 mod redis;
 mod records;
 mod replica;
+mod replica_identity;
 mod reserved;
 mod salvage;
 #[cfg(feature = "postgres")]

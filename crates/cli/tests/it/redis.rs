@@ -168,6 +168,23 @@ fn tokens_of_the_directory_apply() {
     assert!(failure(pando(words), 2).contains("can be reached from other machines"), "without tokens");
 }
 
+/// In sync mode, with a bucket to which nothing can be shipped.
+#[cfg(feature = "ship")]
+#[test]
+fn a_write_that_is_not_shipped_is_reported_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = dir.path().join("bucket");
+    std::fs::create_dir_all(bucket.join("default")).unwrap();
+    std::fs::write(bucket.join("default/lineage"), "not a lineage").unwrap();
+    let data = dir.path().join("data");
+    // A directory with a database is not restored from the bucket.
+    drop(Served::start(&data, &[]));
+    let served = Served::start(&data, &["--ship", bucket.to_str().unwrap(), "--ship-mode", "sync"]);
+    let said = served.client().ask("SET a 1");
+    assert!(said.starts_with("(error) ERR the write is stored, but it is not shipped: "), "{said}");
+    assert_eq!(said.matches("is stored").count(), 1, "{said}");
+}
+
 #[test]
 fn a_bank_keeps_its_sum_when_the_server_is_killed() {
     const ACCOUNTS: u64 = 8;

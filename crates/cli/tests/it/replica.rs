@@ -553,6 +553,40 @@ fn a_server_that_ships_is_restored_and_takes_over_what_was_released() {
     assert_eq!(fifth.ask("GET", "/v0/entity?id=g", b"").text(), "7");
 }
 
+/// Databases that were closed because others were used, and one that was dropped, do not keep the next server from
+/// taking over.
+#[cfg(feature = "ship")]
+#[test]
+fn a_server_that_ends_in_order_has_released_closed_databases() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = dir.path().join("bucket").to_str().unwrap().to_owned();
+    let first = Server::start_with(&dir.path().join("a"), &["--ship", &bucket, "--max-open", "2"]);
+    for name in ["one", "two", "three", "dropped"] {
+        assert_eq!(first.ask("PUT", &format!("/v1/databases/{name}"), b"{}").status, 201);
+        assert_eq!(first.ask("PUT", &format!("/v1/databases/{name}/tables/t"), b"{}").status, 201);
+    }
+    let dropped = (0..100).any(|_| first.ask("DELETE", "/v1/databases/dropped", b"").status == 204);
+    assert!(dropped);
+    // A database that was closed is opened again, and shipped.
+    assert_eq!(first.ask("PUT", "/v1/databases/one/tables/t/entries/k", b"v").status, 204);
+    let metrics = first.ask("GET", "/metrics", b"").text().to_owned();
+    assert!(!metrics.contains("pando_ship_up{database=\"three\"}"), "it is closed: {metrics}");
+    // As long as the server runs, another one follows, and its log says why.
+    let (second, log) = (dir.path().join("b"), dir.path().join("log"));
+    let mut command = crate::serving::command(&second, &["--ship", &bucket]);
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let second = Server::of(command);
+    assert_eq!(json(&second.ask("GET", "/v1/server", b""))["role"], "replica");
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("this server begins as a replica") && said.contains("default"), "{said}");
+    drop(second);
+    assert!(first.terminate().success());
+    let third = Server::start_with(&dir.path().join("c"), &["--ship", &bucket]);
+    assert_eq!(json(&third.ask("GET", "/v1/server", b""))["role"], "primary");
+    assert_eq!(third.ask("GET", "/v1/databases/one/tables/t/entries/k", b"").text(), "v");
+    assert_eq!(third.ask("PUT", "/v1/databases/three/tables/t/entries/k", b"v").status, 204);
+}
+
 /// A load balancer would send clients to an empty database.
 #[cfg(feature = "ship")]
 #[test]
@@ -560,6 +594,7 @@ fn a_replica_that_has_copied_nothing_is_not_ready() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let bucket = at("bucket").to_str().unwrap().to_owned();
+    std::fs::create_dir(&bucket).unwrap();
     let replica = Server::start_with(&at("b"), &["--follow", &bucket, "--follow-interval", "20ms"]);
     let ready = replica.ask("GET", "/readyz", b"");
     assert!(ready.status == 503 && ready.text().contains("copied nothing yet"), "{ready:?}");
@@ -622,10 +657,11 @@ fn a_replica_that_copies_a_database_anew_says_so() {
     }
     let newest = stat(&primary, "last_commit");
     // It finds its database later, and a copy of that which waits.
+    std::fs::create_dir(&bucket).unwrap();
     let other = replica(&at("b"), bucket.to_str().unwrap());
     let waiting = copy_without_parts(&filled, &at("copied"));
     assert!(!waiting.is_empty());
-    std::fs::rename(at("copied"), &bucket).unwrap();
+    std::fs::rename(at("copied/default"), bucket.join("default")).unwrap();
     let lag = || json(&other.ask("GET", "/v1/server", b""))["replica"]["databases"]["default"].clone();
     let begun = Instant::now();
     while lag()["lag_commits"] == 0 {

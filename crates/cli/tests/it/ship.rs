@@ -285,6 +285,71 @@ fn a_long_response_of_sql_ends_when_its_writes_are_in_the_bucket() {
     assert!(end.is_err(), "the response ended although its write is not in the bucket");
 }
 
+/// As when the disk of the bucket is unmounted: the path is gone, or is an empty directory of another disk.
+#[test]
+fn a_folder_that_was_taken_away_gets_no_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, bucket) = (dir.path().join("data"), path(dir.path(), "mnt/pando"));
+    let server = Server::start_with(&data, &["--ship", &bucket, "--ship-mode", "sync"]);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"1").status, 201);
+    let (mount, aside) = (dir.path().join("mnt"), dir.path().join("aside"));
+    fs::rename(&mount, &aside).unwrap();
+    let is_up = |value: u8| {
+        let line = format!("pando_ship_up{{database=\"default\"}} {value}");
+        let until = Instant::now() + Duration::from_secs(20);
+        while !server.ask("GET", "/metrics", b"").text().contains(&line) {
+            assert!(Instant::now() < until, "{line}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let refused = |value: &[u8]| {
+        let mut client = server.connect();
+        client.stream.get_ref().set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        let reply = client.try_ask("PUT", "/v0/entity?id=k", &[], value);
+        assert!(reply.is_err(), "{reply:?}");
+        is_up(0);
+    };
+    refused(b"2");
+    assert!(!mount.exists(), "nothing is created in its place");
+    fs::create_dir_all(&bucket).unwrap();
+    refused(b"3");
+    assert_eq!(fs::read_dir(&bucket).unwrap().count(), 0, "another folder is not filled");
+    fs::remove_dir_all(&mount).unwrap();
+    fs::rename(&aside, &mount).unwrap();
+    is_up(1);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=l", b"4").status, 201);
+    server.kill();
+    let copies = dir.path().join("copies");
+    fs::create_dir(&copies).unwrap();
+    stdout(pando(["restore", &format!("{bucket}/default"), &path(&copies, "default")]));
+    let copy = Server::start(&copies);
+    assert_eq!(copy.ask("GET", "/v0/entity?id=k", b"").text(), "3");
+    assert_eq!(copy.ask("GET", "/v0/entity?id=l", b"").text(), "4");
+}
+
+#[test]
+fn what_only_reads_a_bucket_creates_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, missing) = (path(dir.path(), "db"), path(dir.path(), "missing"));
+    let (data, target) = (path(dir.path(), "data"), path(dir.path(), "target"));
+    put(&db, "a", "1");
+    let url = format!("file://{missing}");
+    for words in [
+        vec!["ship", &db, &missing, "--status"],
+        vec!["restore", &url, &target],
+        vec!["restore", &url, "--list"],
+        vec!["serve", &data, "--listen", "127.0.0.1:0", "--follow", &missing],
+        vec!["serve", &data, "--listen", "127.0.0.1:0", "--follow", &url],
+    ] {
+        let said = failure(pando(&words), 1);
+        assert!(
+            said.contains("there is no such folder") && said.contains("mount its disk"),
+            "{words:?}: {said}"
+        );
+        assert!(!Path::new(&missing).exists(), "{words:?}");
+    }
+}
+
 /// Every kind of write, to a server in sync mode whose bucket cannot be written to.
 #[test]
 fn nothing_is_acknowledged_while_the_bucket_is_away() {

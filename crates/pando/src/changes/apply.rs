@@ -4,10 +4,10 @@ use super::format::{Begin, LongValue};
 use super::read::{Part, Reader};
 use crate::database::Database;
 use base::op::{Decoder, Op};
-use base::{Error, Result};
+use base::{DatabaseId, Error, Result};
 use std::io::Read;
 use store::changes::TableChange;
-use store::{Forks, Repeat, TransactionOptions};
+use store::{Forks, Lineage, Repeat, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// The result of [`Database::apply_changes`].
@@ -104,6 +104,35 @@ impl Database {
     /// As for [`Database::apply_changes`], except that changes of another copy do not return `Mismatch`.
     pub fn apply_changes_across_forks(&self, input: &mut dyn Read) -> Result<Applied> {
         self.apply_changes_of(Forks::Any, input)
+    }
+
+    /// Checks that the next change of the database with this [identity](Database::identity) can be applied to this one,
+    /// as [`Database::apply_changes`] checks it when that change comes. So a copy that has diverged, or that follows
+    /// another database, is recognized before there is a change.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let primary = pando::Database::builder().in_memory()?;
+    /// primary.ensure_table("fruit")?;
+    /// let mut backup = Vec::new();
+    /// primary.backup(pando::BackupOptions::default(), &mut backup)?;
+    /// pando::restore_stream(&mut &backup[..], dir.path())?;
+    /// let follower = pando::Database::open(dir.path())?;
+    /// follower.check_follows(primary.identity())?;
+    ///
+    /// let another = pando::Database::builder().in_memory()?;
+    /// let error = follower.check_follows(another.identity()).unwrap_err();
+    /// assert_eq!(error.kind(), pando::ErrorKind::Mismatch);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Mismatch` if the database made commits of its own, or follows another database or another copy of it; `Closed`.
+    pub fn check_follows(&self, (database, fork): (u64, u32)) -> Result<()> {
+        let lineage = Lineage { database: DatabaseId(database), fork };
+        store::check_follower(&self.shared.store, lineage, Forks::One)
     }
 
     fn apply_changes_of(&self, forks: Forks, input: &mut dyn Read) -> Result<Applied> {

@@ -5,6 +5,7 @@ use crate::commands::general::REDIS_VERSION;
 use crate::commands::keys::database;
 use crate::fault::{Done, Fault};
 use crate::host::Permission;
+use crate::pubsub::Subscriber;
 use crate::space::{Source, Space};
 use crate::watched::Watched;
 use crate::wire::numbers::parse_i64;
@@ -62,6 +63,11 @@ impl Session {
         }
         self.token = Some(token.to_vec());
         self.permission = Some(permission);
+        if let Some(mailbox) = &self.mailbox
+            && mailbox.subscriber().is_some()
+        {
+            mailbox.set_subscriber(Some(Subscriber(self.token.clone())));
+        }
         Ok(())
     }
 

@@ -1,18 +1,24 @@
 //! Subscriptions to channels and patterns.
 //!
 //! From its first subscription on, a connection has a mailbox: its replies and messages go through it, and a second
-//! thread writes them.
+//! thread writes them. That thread asks again whether the client's token is valid, because a client that only listens
+//! sends no commands. It asks every [`ASK`], and before a message that comes later than that. An invalid token ends the
+//! connection.
 
-use super::Session;
+use super::{INVALID_TOKEN, Session};
 use crate::fault::{Done, Fault};
-use crate::pubsub::Mailbox;
+use crate::host::{Host, Permission};
+use crate::pubsub::{Mailbox, Subscriber, Taken};
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::Command;
 use std::io::Write;
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
+/// How often a subscriber's token is checked.
+const ASK: Duration = Duration::from_millis(250);
 /// The most subscriptions of a connection.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
 
@@ -35,14 +41,12 @@ impl Session {
         let failed = |error| Fault::Database(pando::Error::io("start to write messages", error));
         self.flush();
         let mailbox = Arc::new(Mailbox::new(Arc::clone(&self.stream), self.out.protocol));
-        let (own, stream) = (Arc::clone(&mailbox), Arc::clone(&self.stream));
+        let (own, stream, shared) =
+            (Arc::clone(&mailbox), Arc::clone(&self.stream), Arc::clone(&self.shared));
         let write = move || {
-            while let Some(piece) = own.take() {
-                if (&*stream).write_all(piece.bytes()).is_err() {
-                    own.close();
-                    let _ = stream.shutdown(Shutdown::Both);
-                    return;
-                }
+            if !write_from(&own, &stream, &*shared.host) {
+                own.close();
+                let _ = stream.shutdown(Shutdown::Both);
             }
         };
         let thread = thread::Builder::new().name("pando-redis-push".to_owned()).stack_size(128 << 10);
@@ -53,6 +57,7 @@ impl Session {
 
     fn subscribe(&mut self, command: &Command, is_pattern: bool) -> Done {
         let mailbox = self.mailbox()?;
+        mailbox.set_subscriber(Some(Subscriber(self.token.clone())));
         // Earlier replies come before the confirmation, which goes into the mailbox with the subscription.
         self.flush();
         let is_about_keys = command.from(1).any(|name| name.starts_with(b"__key")) || is_pattern;
@@ -109,6 +114,9 @@ impl Session {
         for name in std::mem::take(&mut self.patterns) {
             self.shared.around.hub.unsubscribe(true, &name, self.id);
         }
+        if let Some(mailbox) = &self.mailbox {
+            mailbox.set_subscriber(None);
+        }
     }
 
     /// Replies to PING as a subscriber expects it in version 2.
@@ -121,5 +129,36 @@ impl Session {
         self.out.bulk(b"pong");
         self.out.bulk(text);
         true
+    }
+}
+
+/// Writes what comes into the mailbox. Returns false if the connection cannot go on: the client does not read, or may
+/// not listen any more.
+fn write_from(mailbox: &Mailbox, mut stream: &TcpStream, host: &dyn Host) -> bool {
+    let mut asked = Instant::now();
+    loop {
+        let taken = mailbox.take(ASK);
+        if asked.elapsed() >= ASK {
+            if !may_listen(mailbox, host) {
+                let _ = stream.write_all(format!("-{INVALID_TOKEN}\r\n").as_bytes());
+                return false;
+            }
+            asked = Instant::now();
+        }
+        match taken {
+            Taken::Piece(piece) if stream.write_all(piece.bytes()).is_err() => return false,
+            Taken::Piece(_) | Taken::Nothing => {}
+            Taken::End => return true,
+        }
+    }
+}
+
+/// Returns whether the subscriber's token is valid, if there are a subscriber and tokens.
+fn may_listen(mailbox: &Mailbox, host: &dyn Host) -> bool {
+    match mailbox.subscriber() {
+        Some(Subscriber(token)) if host.needs_token() => {
+            token.is_some_and(|token| host.permission(&token) > Permission::Nothing)
+        }
+        _ => true,
     }
 }

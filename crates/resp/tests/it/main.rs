@@ -7,5 +7,6 @@ mod hostile;
 mod keys;
 mod messages;
 mod model;
+mod revoked;
 mod strings;
 mod transactions;

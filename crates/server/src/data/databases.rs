@@ -327,6 +327,15 @@ impl Databases {
         Ok(self.places.install(place, Open::new(db, Arc::clone(&self.memory), ship)))
     }
 
+    /// Returns how a primary ships, for the log: `sync`, `async` or `none`.
+    pub fn ship_mode(&self) -> &'static str {
+        match self.shipping.as_ref().map(|shipping| shipping.is_sync()) {
+            Some(true) => "sync",
+            Some(false) => "async",
+            None => "none",
+        }
+    }
+
     /// Returns whether a write is acknowledged only when it is in the bucket.
     #[cfg(feature = "sql")]
     pub fn waits_for_bucket(&self) -> bool {

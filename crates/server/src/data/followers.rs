@@ -389,7 +389,7 @@ impl Followers {
                 return Err(error.into());
             }
             self.replicas.promote();
-            tracing::info!("the server is a primary now");
+            tracing::info!(ship_mode = databases.ship_mode(), "the server is a primary now");
         }
         // An earlier attempt may have failed here.
         databases.begin_writing()?;

@@ -134,19 +134,11 @@ impl Open {
         }
     }
 
-    /// Ships the remaining commits and closes the database.
+    /// Ships the remaining commits, gives up the place in the bucket, and closes the database. The place is given up at
+    /// each close, because at its end the server can do so only for databases that are open then.
     pub fn close(&self) -> Result<()> {
-        self.close_after(|ship| ship.end())
-    }
-
-    /// Does the same at the end of the server, which gives up its place in the bucket.
-    pub fn close_at_end(&self) -> Result<()> {
-        self.close_after(|ship| ship.release())
-    }
-
-    fn close_after(&self, end: impl FnOnce(&dyn Ship) -> Result<()>) -> Result<()> {
         if let Some(ship) = self.ship()
-            && let Err(error) = end(ship)
+            && let Err(error) = ship.release()
         {
             tracing::error!(%error, "not everything was shipped");
         }

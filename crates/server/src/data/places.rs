@@ -177,7 +177,7 @@ impl Places {
         for place in self.by_name.load().values() {
             let _gate = locked(&place.gate);
             if let Some(open) = place.open.swap(None) {
-                outcome = outcome.and(open.close_at_end());
+                outcome = outcome.and(open.close());
             }
         }
         outcome

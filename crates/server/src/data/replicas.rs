@@ -337,10 +337,6 @@ mod tests {
             Vec::new()
         }
 
-        fn end(&self) -> Result<()> {
-            Ok(())
-        }
-
         fn release(&self) -> Result<()> {
             Ok(())
         }

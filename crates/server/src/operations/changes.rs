@@ -29,8 +29,8 @@ use crate::wire::pipe::{Stopped, Writer, pipe};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, streamed};
 use crate::wire::target::{parameter, raw_parameter, raw_parameters};
-use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use pando::remote::Capability;
 use pando::{Change, Changes, ChangesOptions};
@@ -57,6 +57,9 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
 .ending_with_client()
 .timed()];
+
+/// The header that names the database and its fork, so that a replica notices at once that it follows another one.
+pub const IDENTITY: HeaderName = HeaderName::from_static("pando-identity");
 
 /// Changes in the form that `Database::apply_changes` reads.
 const BYTES: &str = "application/octet-stream";
@@ -141,13 +144,16 @@ async fn changes(
     };
     let (changes, rows) = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
+    let (database, fork) = open.db.identity();
     let (piece, _held) = (Vec::new(), (open, permit));
     let following =
         Following { changes, format, rows, value_bytes, wait, pass, connections, writer, piece, _held };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.
-    response.headers_mut().insert("cache-control", axum::http::HeaderValue::from_static("no-store"));
+    response.headers_mut().insert("cache-control", HeaderValue::from_static("no-store"));
+    let identity = HeaderValue::try_from(format!("{database:016x}-{fork:08x}")).expect("it is ASCII");
+    response.headers_mut().insert(IDENTITY, identity);
     Ok(response)
 }
 

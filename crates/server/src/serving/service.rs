@@ -35,7 +35,7 @@ use crate::serving::store;
 use crate::shipping::Ship;
 use crate::watch::watcher::Watch;
 use crate::wire::body::{Body, Look};
-use crate::wire::problem::{Answer, Problem};
+use crate::wire::problem::{Answer, Problem, Reason};
 use crate::wire::response::{COMMIT, MIN_COMMIT};
 use axum::http::header::{AUTHORIZATION, EXPECT};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
@@ -366,7 +366,8 @@ async fn has_commit(parts: &Parts, operation: &Operation, database: &str, commit
 /// 1. The request is refused if another writer has taken over.
 /// 2. The response names a commit that the database had after the write, unless the handler has named one, the response
 ///    begins before its statements are complete, or the write waits for the commit of its transaction.
-/// 3. In sync mode, the response waits until the commit is in the bucket.
+/// 3. In sync mode, the response waits until the commit is in the bucket, unless the handler has waited for that in
+///    vain: that of SQL waits before its last piece.
 async fn write(parts: &Parts, database: &str, is_in_transaction: bool, work: Pending) -> Answer {
     let databases = &parts.data.databases;
     let refusal = |open: &Open| open.ship().and_then(|ship| ship.refusal());
@@ -391,7 +392,7 @@ async fn write(parts: &Parts, database: &str, is_in_transaction: bool, work: Pen
     {
         response.headers_mut().insert(COMMIT, commit.into());
     }
-    if parts.shipping == IsShipped::InSync {
+    if parts.shipping == IsShipped::InSync && !says_not_shipped(&answer) {
         let open = match parts.data().database(database).await {
             Ok(open) => open,
             // It was dropped, or never created.
@@ -407,6 +408,15 @@ async fn write(parts: &Parts, database: &str, is_in_transaction: bool, work: Pen
         }
     }
     answer
+}
+
+/// Returns whether the answer says that the write is not in the bucket.
+fn says_not_shipped(answer: &Answer) -> bool {
+    let reason = match answer {
+        Ok(response) => response.extensions().get().map(|Reason(kind)| *kind),
+        Err(problem) => Some(problem.kind),
+    };
+    matches!(reason, Some("not-shipped" | "fenced"))
 }
 
 /// Waits until a commit is in the bucket.
@@ -429,4 +439,28 @@ const APPLIED_LOOK: Duration = Duration::from_millis(2);
 fn has_unread_body<B: http_body::Body>(request: &Request<B>, glance: Glance<'_>) -> bool {
     let asks_first = || glance.has_special_headers && request.headers().contains_key(EXPECT);
     !request.body().is_end_stream() && !asks_first()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::response::whole;
+
+    #[test]
+    fn a_handler_that_waited_for_the_bucket_is_believed() {
+        let late = || not_shipped();
+        let fenced = || never_shipped(&pando::Error::new(pando::ErrorKind::Fenced, "another writer"));
+        // The handler of SQL makes a response of its problem.
+        for answer in [Ok(late().response()), Err(late()), Ok(fenced().response()), Err(fenced())] {
+            assert!(says_not_shipped(&answer), "{answer:?}");
+        }
+        let others = [
+            Ok(whole("text/plain", "stored")),
+            Err(Problem::bad_request("no")),
+            Ok(Problem::busy("x").response()),
+        ];
+        for answer in others {
+            assert!(!says_not_shipped(&answer), "{answer:?}");
+        }
+    }
 }

@@ -268,6 +268,16 @@ impl Repeat {
     }
 }
 
+/// Checks that `store` may repeat the next commit of `lineage`, as far as that shows before the commit is there.
+///
+/// # Errors
+/// [`Mismatch`](ErrorKind::Mismatch), as for [`Repeat::begin`].
+pub fn check_follower(store: &Arc<Store>, lineage: Lineage, forks: Forks) -> Result<()> {
+    let tx = Transaction::begin(store, TransactionOptions::default())?;
+    let last = tx.snapshot.ts();
+    check_lineage(store, &tx, lineage, forks, last)
+}
+
 /// Runs rule 3: checks that a store whose last commit is `last` may repeat commits of `lineage`.
 fn check_lineage(
     store: &Store,
