@@ -144,34 +144,34 @@ impl Snapshot {
             return Ok(First::Unclear(with));
         }
         self.count_get(table);
-        // SAFETY: the view is used here alone, and `_call` is dropped after it.
-        let (view, _call) = unsafe { self.keep_view()? };
-        let (found, has_ranges) = (above.entry.map(Place::Memory), above.has_ranges);
-        let mut search = Search { prefix, found, may_be_hidden: false, has_ranges };
-        let mut guard = self.reader().enter();
-        if !search.all(self, view, table, &mut guard)? || search.may_be_hidden {
-            return Ok(First::Unclear(with));
-        }
-        let pinned;
-        let (rest, value) = match search.found {
-            None => {
-                note(None);
-                return Ok(First::Known(None));
+        self.with_view(|view| {
+            let (found, has_ranges) = (above.entry.map(Place::Memory), above.has_ranges);
+            let mut search = Search { prefix, found, may_be_hidden: false, has_ranges };
+            let mut guard = self.reader().enter();
+            if !search.all(self, view, table, &mut guard)? || search.may_be_hidden {
+                return Ok(First::Unclear(with));
             }
-            Some(Place::Memory((rest, value))) => (Some(rest), value),
-            Some(Place::Page(position)) => {
-                pinned = position.leaf(&self.store().pool, &mut guard)?.pin();
-                (pinned.key_after(prefix.len()), pinned.value())
-            }
-        };
-        // The closure may read, too.
-        drop(guard);
-        Ok(match (rest, value) {
-            (Some(rest), Value::Inline(value)) => {
-                note(Some(rest));
-                First::Known(Some(with(rest, value)))
-            }
-            _ => First::Unclear(with),
+            let pinned;
+            let (rest, value) = match search.found {
+                None => {
+                    note(None);
+                    return Ok(First::Known(None));
+                }
+                Some(Place::Memory((rest, value))) => (Some(rest), value),
+                Some(Place::Page(position)) => {
+                    pinned = position.leaf(&self.store().pool, &mut guard)?.pin();
+                    (pinned.key_after(prefix.len()), pinned.value())
+                }
+            };
+            // The closure may read, too.
+            drop(guard);
+            Ok(match (rest, value) {
+                (Some(rest), Value::Inline(value)) => {
+                    note(Some(rest));
+                    First::Known(Some(with(rest, value)))
+                }
+                _ => First::Unclear(with),
+            })
         })
     }
 }

@@ -121,6 +121,13 @@ impl Snapshot {
         Ok(unsafe { self.slot().seen().view.keep(call) })
     }
 
+    /// Calls `look` on the view, which stays until that returns.
+    pub(crate) fn with_view<T>(&self, look: impl FnOnce(&View) -> Result<T>) -> Result<T> {
+        // SAFETY: the result has nothing of the view, whose lifetime it cannot name, and `_call` is dropped last.
+        let (view, _call) = unsafe { self.keep_view()? };
+        look(view)
+    }
+
     /// Returns the right to look at pages through this snapshot's slot.
     #[inline]
     pub(crate) fn reader(&self) -> &Reader {
