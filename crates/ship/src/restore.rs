@@ -52,7 +52,7 @@ pub struct Report {
 ///
 /// ```
 /// use pando_ship::{Goal, moment};
-/// assert_eq!(moment(1_796_053_226_746), "2026-11-30T15:00:26.746Z");
+/// assert_eq!(moment(1_796_053_226_746), "2026-11-30T15:40:26.746Z");
 /// assert_eq!(Goal::at(&moment(500)).unwrap(), Goal::Time(500));
 /// ```
 #[must_use]

@@ -66,7 +66,7 @@ fn arbitrary_bytes_survive_csv_and_ndjson() {
         let file = dir.path().join(format!("out.{format}"));
         stdout(pando(["export", word(&from), "t", word(&file)]));
         assert_eq!(fs::read(&file).unwrap(), exported);
-        assert!(failure(pando(["export", word(&from), "t", word(&file)]), 1).contains("exists"));
+        assert!(failure(pando(["export", word(&from), "t", word(&file)]), 2).contains("exists already"));
     }
 }
 
