@@ -66,8 +66,7 @@ fn a_database_that_was_created_again_is_not_taken_for_the_old_one() {
     let other = replica(&dir.path().join("replica"), &url(&main));
     let commit = put(&main, "shop", "old");
     await_commit(&other, "shop", commit);
-    let dropped = (0..100).find(|_| main.ask("DELETE", "/v1/databases/shop", b"").status == 204);
-    assert!(dropped.is_some());
+    assert_eq!(main.ask("DELETE", "/v1/databases/shop", b"").status, 204);
     create();
     assert_eq!(put(&main, "shop", "new"), commit, "it has as many commits");
     let said = await_refusal(&other, "shop");
@@ -102,4 +101,29 @@ fn a_replica_that_has_more_than_the_new_primary_does_not_follow_it() {
     let third = replica(&dir.path().join("three"), &url(&first));
     await_commit(&third, "default", commit);
     assert!(third.ask("GET", "/metrics", b"").text().contains("pando_replica_up{database=\"default\"} 1"));
+}
+
+/// A stream of its changes is no use that keeps a database, however often it is written.
+#[test]
+fn a_database_that_is_followed_and_written_can_be_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let main = Server::start(&dir.path().join("primary"));
+    assert_eq!(main.ask("PUT", "/v1/databases/shop", b"{}").status, 201);
+    assert_eq!(main.ask("PUT", "/v1/databases/shop/tables/t", b"{}").status, 201);
+    let other = replica(&dir.path().join("replica"), &url(&main));
+    let commit = put(&main, "shop", "first");
+    await_commit(&other, "shop", commit);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let begun = Instant::now();
+            while main.ask("PUT", "/v1/databases/shop/tables/t/entries/k", b"v").status < 300 {
+                assert!(begun.elapsed() < PATIENCE, "it is still there");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(main.ask("DELETE", "/v1/databases/shop", b"").status, 204);
+        writer.join().unwrap();
+    });
+    await_refusal(&other, "shop");
 }

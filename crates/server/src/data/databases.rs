@@ -232,9 +232,17 @@ impl Databases {
 
     fn drop_at(&self, place: &Place) -> Answer<()> {
         let name = &*place.name;
-        if !place.close(DROP_PATIENCE)? {
+        let set_leaving = |is_leaving| {
+            if let Some(open) = place.open() {
+                open.set_leaving(is_leaving);
+            }
+        };
+        set_leaving(true);
+        let is_closed = place.close(DROP_PATIENCE).inspect_err(|_| set_leaving(false))?;
+        if !is_closed {
+            set_leaving(false);
             let detail = format!(
-                "database {name:?} is in use by a transaction or a stream; end it, or try again later"
+                "database {name:?} is in use by a transaction or a request; end it, or try again later"
             );
             return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
         }

@@ -34,6 +34,8 @@ pub struct Own {
     failure_is_logged: AtomicBool,
     /// Whether the last line in the log about shipping says that it does not work at present.
     difficulty_is_logged: AtomicBool,
+    /// Whether the database is about to be dropped.
+    is_leaving: AtomicBool,
     /// The queue of single writes.
     pub writer: Arc<Writer>,
     /// The SQL interface of the same database.
@@ -79,6 +81,7 @@ impl Open {
             ship: ship.map_or_else(OnceLock::new, OnceLock::from),
             failure_is_logged: AtomicBool::new(false),
             difficulty_is_logged: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
@@ -105,6 +108,17 @@ impl Open {
             Ok(done) => done.map_err(|error| never_shipped(&error)),
             Err(_) => Err(not_shipped()),
         }
+    }
+
+    /// Sets whether the database is about to be dropped. Streams of changes then end, and none begins: they would keep
+    /// it in use for as long as it is followed.
+    pub fn set_leaving(&self, is_leaving: bool) {
+        self.own.is_leaving.store(is_leaving, Ordering::SeqCst);
+    }
+
+    /// Returns whether the database is about to be dropped.
+    pub fn is_leaving(&self) -> bool {
+        self.own.is_leaving.load(Ordering::SeqCst)
     }
 
     /// Begins to ship the database, which is not shipped yet.

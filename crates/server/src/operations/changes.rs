@@ -127,6 +127,9 @@ async fn changes(
     }
     let consumer = consumer(query)?;
     let open = data.database(target.database()).await?;
+    if open.is_leaving() {
+        return Err(dropped());
+    }
     let permit = room.stream_permit().await?;
     let begin = {
         let open = Arc::clone(&open);
@@ -145,9 +148,9 @@ async fn changes(
     let (changes, rows) = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
     let (database, fork) = open.db.identity();
-    let (piece, _held) = (Vec::new(), (open, permit));
+    let (piece, held) = (Vec::new(), (open, permit));
     let following =
-        Following { changes, format, rows, value_bytes, wait, pass, connections, writer, piece, _held };
+        Following { changes, format, rows, value_bytes, wait, pass, connections, writer, piece, held };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.
@@ -215,6 +218,11 @@ fn as_rows(query: Option<&str>, format: Format) -> Answer<bool> {
     Ok(as_rows)
 }
 
+/// Returns the problem of a stream of a database that is dropped.
+fn dropped() -> Problem {
+    Problem::not_found("the database is dropped")
+}
+
 /// A stream in progress.
 struct Following {
     changes: Changes,
@@ -229,7 +237,7 @@ struct Following {
     writer: Writer,
     piece: Vec<u8>,
     /// A handle that keeps the database open, and the place of the stream.
-    _held: (Arc<Open>, StreamPermit),
+    held: (Arc<Open>, StreamPermit),
 }
 
 impl Following {
@@ -262,6 +270,9 @@ impl Following {
             }
             if self.connections.is_closing() {
                 return Ok(None);
+            }
+            if self.held.0.is_leaving() {
+                return Ok(Some(dropped()));
             }
             let left = self.wait.map_or(LOOK, |wait| wait.saturating_sub(came.elapsed()).min(LOOK));
             let (piece, writer) = (&mut self.piece, &self.writer);
