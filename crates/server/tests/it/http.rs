@@ -6,13 +6,15 @@ use crate::serving::command;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running `pando serve`, killed when dropped.
 pub struct Server {
     child: Child,
     pub address: SocketAddr,
+    /// Its standard output, which stays open: a test program writes there after a minute, and ends if it cannot.
+    _said: BufReader<ChildStdout>,
 }
 
 impl Server {
@@ -28,9 +30,10 @@ impl Server {
     /// What a command starts that says its address on standard output.
     pub fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(|line| line.ok());
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = said.by_ref().lines().map_while(|line| line.ok());
         let address = lines.find_map(|line| Some(line.rsplit_once("://")?.1.parse().unwrap()));
-        Server { child, address: address.expect("the start-up line has the address") }
+        Server { child, address: address.expect("the start-up line has the address"), _said: said }
     }
 
     pub fn id(&self) -> u32 {
