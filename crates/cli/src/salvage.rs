@@ -50,12 +50,7 @@ pub fn run(args: &SalvageArgs) -> Outcome {
             there.display()
         )));
     }
-    let report = copy(args, &outs).inspect_err(|_| {
-        // A part of a result could be taken for all that is left, and would be in the way of the next attempt.
-        for out in outs.iter().filter(|out| out.exists()) {
-            let _ = if out.is_dir() { fs::remove_dir_all(out) } else { fs::remove_file(out) };
-        }
-    })?;
+    let report = copy(args, &outs)?;
     if args.json {
         say!("{}", as_json(&report))?;
     } else {
@@ -112,6 +107,31 @@ impl Drop for Progress {
     }
 }
 
+/// The directories or files that this command has made. They are removed again unless they are complete: a part of a
+/// result could be taken for all that is left, and would be in the way of the next attempt.
+#[derive(Default)]
+struct Unfinished(Vec<PathBuf>);
+
+impl Unfinished {
+    /// Notes what was just made, and did not exist before.
+    fn note(&mut self, made: &Path) {
+        self.0.push(made.to_owned());
+    }
+
+    /// Keeps all of it.
+    fn keep(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        for made in &self.0 {
+            let _ = if made.is_dir() { fs::remove_dir_all(made) } else { fs::remove_file(made) };
+        }
+    }
+}
+
 /// A database for each degree of trust, created with its first record.
 struct Databases {
     outs: [PathBuf; 2],
@@ -119,6 +139,8 @@ struct Databases {
     page_bytes: Option<usize>,
     made: [Option<Filling>; 2],
     progress: Progress,
+    /// It comes after the databases, which are closed first.
+    unfinished: Unfinished,
 }
 
 /// A database that is being filled.
@@ -134,7 +156,8 @@ const BATCH_BYTES: usize = 4 << 20;
 
 impl Databases {
     fn new(outs: [PathBuf; 2], memory: MemoryArgs) -> Self {
-        Databases { outs, memory, page_bytes: None, made: [None, None], progress: Progress::default() }
+        let (progress, unfinished) = (Progress::default(), Unfinished::default());
+        Databases { outs, memory, page_bytes: None, made: [None, None], progress, unfinished }
     }
 
     fn filling(&mut self, trust: Trust) -> pando::Result<&mut Filling> {
@@ -143,7 +166,11 @@ impl Databases {
             let builder = self.memory.builder().durability(Durability::Buffered);
             let builder =
                 self.page_bytes.into_iter().fold(builder, |builder, bytes| builder.page_bytes(bytes));
-            let db = builder.create(&self.outs[trust as usize])?;
+            let out = &self.outs[trust as usize];
+            let failed = |cause| pando::Error::io(format!("create {}", out.display()), cause);
+            fs::create_dir(out).map_err(failed)?;
+            self.unfinished.note(out);
+            let db = builder.create(out)?;
             *made = Some(Filling { db, tables: BTreeMap::new(), tx: None, pending_bytes: 0 });
         }
         Ok(made.as_mut().expect("made above"))
@@ -155,6 +182,7 @@ impl Databases {
             filling.db.checkpoint()?;
             filling.db.close()?;
         }
+        self.unfinished.keep();
         Ok(())
     }
 }
@@ -207,17 +235,21 @@ struct Lines {
     outs: [PathBuf; 2],
     rows: [Option<Rows<'static, BufWriter<File>>>; 2],
     progress: Progress,
+    unfinished: Unfinished,
 }
 
 impl Lines {
     fn new(outs: [PathBuf; 2]) -> Self {
-        Lines { outs, rows: [None, None], progress: Progress::default() }
+        let (progress, unfinished) = (Progress::default(), Unfinished::default());
+        Lines { outs, rows: [None, None], progress, unfinished }
     }
 
     fn rows(&mut self, trust: Trust) -> io::Result<&mut Rows<'static, BufWriter<File>>> {
         let rows = &mut self.rows[trust as usize];
         if rows.is_none() {
-            let file = BufWriter::new(File::create_new(&self.outs[trust as usize])?);
+            let out = &self.outs[trust as usize];
+            let file = BufWriter::new(File::create_new(out)?);
+            self.unfinished.note(out);
             *rows = Some(Rows::new(file, Format::Ndjson, &["table", "key", "value"])?);
         }
         Ok(rows.as_mut().expect("made above"))
@@ -229,6 +261,7 @@ impl Lines {
             let written = rows.finish().and_then(|_| fs::File::open(out)?.sync_all());
             written.map_err(|cause| Failure::system(format!("write {}", out.display()), cause))?;
         }
+        self.unfinished.keep();
         Ok(())
     }
 }
