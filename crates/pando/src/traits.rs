@@ -89,6 +89,15 @@ pub trait ReadTables: sealed::Sealed {
         with: impl FnOnce(Beginning<'_>) -> T,
     ) -> Result<Option<T>>;
 
+    /// Calls `with` on the first record whose key begins with `prefix`: on the rest of the key, and on the value; see
+    /// [`Snapshot::first_with_prefix`].
+    fn first_with_prefix<T>(
+        &self,
+        table: &Table,
+        prefix: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>>;
+
     /// Returns the values of many keys, in the order of `keys`.
     fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>>;
 
@@ -278,6 +287,16 @@ macro_rules! read_tables {
                 with: impl FnOnce(Beginning<'_>) -> T,
             ) -> Result<Option<T>> {
                 <$type>::get_beginning(self, table, key, whole_bytes, with)
+            }
+
+            #[inline]
+            fn first_with_prefix<T>(
+                &self,
+                table: &Table,
+                prefix: impl AsRef<[u8]>,
+                with: impl FnOnce(&[u8], &[u8]) -> T,
+            ) -> Result<Option<T>> {
+                <$type>::first_with_prefix(self, table, prefix, with)
             }
 
             #[inline]

@@ -47,7 +47,7 @@ pub struct NamedNeed {
 }
 
 impl NamedNeed {
-    /// The need where nobody needs any.
+    /// No commit is needed.
     pub const NOTHING: NamedNeed =
         NamedNeed { followed_after: CommitTs::MAX, validated_after: CommitTs::MAX };
 
@@ -153,6 +153,7 @@ mod tests {
         named.forget();
         assert_eq!(named.lists.len(), 1, "the newest list stays");
     }
+
     #[test]
     fn what_is_kept_is_counted_for_those_who_need_it() {
         let mut named = Named::default();

@@ -1,7 +1,7 @@
 //! Snapshots and transactions of either kind.
 
 use crate::any::cursor::AnyCursor;
-use crate::cursor::{Beginning, Range, RecordCursor, Span};
+use crate::cursor::{Beginning, Range, Span};
 use crate::database::TableOptions;
 use crate::remote::{RemoteSnapshot, RemoteTransaction};
 use crate::snapshot::Snapshot;
@@ -53,22 +53,6 @@ impl AnySnapshot {
             AnySnapshot::Remote(_) => None,
         }
     }
-
-    /// Does what [`Snapshot::first_with_prefix`] does.
-    ///
-    /// # Errors
-    /// Those of [`Snapshot::first_with_prefix`].
-    pub fn first_with_prefix<T>(
-        &self,
-        table: &Table,
-        prefix: impl AsRef<[u8]>,
-        with: impl FnOnce(&[u8], &[u8]) -> T,
-    ) -> Result<Option<T>> {
-        match self {
-            AnySnapshot::Native(snapshot) => snapshot.first_with_prefix(table, prefix, with),
-            AnySnapshot::Remote(snapshot) => first(snapshot, table, prefix.as_ref(), with),
-        }
-    }
 }
 
 impl AnyTransaction {
@@ -94,22 +78,6 @@ impl AnyTransaction {
         match self {
             AnyTransaction::Remote(tx) => Ok(tx),
             AnyTransaction::Native(_) => Err(replaced()),
-        }
-    }
-
-    /// Does what [`Transaction::first_with_prefix`] does.
-    ///
-    /// # Errors
-    /// Those of [`Transaction::first_with_prefix`].
-    pub fn first_with_prefix<T>(
-        &self,
-        table: &Table,
-        prefix: impl AsRef<[u8]>,
-        with: impl FnOnce(&[u8], &[u8]) -> T,
-    ) -> Result<Option<T>> {
-        match self {
-            AnyTransaction::Native(tx) => tx.first_with_prefix(table, prefix, with),
-            AnyTransaction::Remote(tx) => first(tx, table, prefix.as_ref(), with),
         }
     }
 
@@ -160,17 +128,6 @@ impl AnyTransaction {
     }
 }
 
-/// Calls `with` on the first record that a cursor over the keys with `prefix` finds.
-fn first<T>(
-    reader: &impl ReadTables,
-    table: &Table,
-    prefix: &[u8],
-    with: impl FnOnce(&[u8], &[u8]) -> T,
-) -> Result<Option<T>> {
-    let mut cursor = reader.cursor(table, Span::prefix(prefix))?;
-    Ok(cursor.next()?.map(|(key, value)| with(&key[prefix.len()..], value)))
-}
-
 #[cold]
 fn replaced() -> Error {
     Error::invalid("the closure has put a transaction of another database in the place of its own")
@@ -206,6 +163,15 @@ macro_rules! read_tables {
                 with: impl FnOnce(Beginning<'_>) -> T,
             ) -> Result<Option<T>> {
                 on_either!($type, self, reader => reader.get_beginning(table, key, whole_bytes, with))
+            }
+
+            fn first_with_prefix<T>(
+                &self,
+                table: &Table,
+                prefix: impl AsRef<[u8]>,
+                with: impl FnOnce(&[u8], &[u8]) -> T,
+            ) -> Result<Option<T>> {
+                on_either!($type, self, reader => reader.first_with_prefix(table, prefix, with))
             }
 
             fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {

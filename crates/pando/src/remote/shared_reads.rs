@@ -55,6 +55,18 @@ macro_rules! shared_reads {
             self.get_with(table, key, |value| with(store::Beginning::whole(value)))
         }
 
+        /// Calls `with` on the first record whose key begins with `prefix`: on the rest of the key, and on the value.
+        pub fn first_with_prefix<T>(
+            &self,
+            table: &store::Table,
+            prefix: impl AsRef<[u8]>,
+            with: impl FnOnce(&[u8], &[u8]) -> T,
+        ) -> base::Result<Option<T>> {
+            let prefix = prefix.as_ref();
+            let mut cursor = self.cursor(table, base::Span::prefix(prefix))?;
+            Ok(cursor.next()?.map(|(key, value)| with(&key[prefix.len()..], value)))
+        }
+
         /// Returns whether `key` exists. Reads the value.
         pub fn contains(&self, table: &store::Table, key: impl AsRef<[u8]>) -> base::Result<bool> {
             Ok(self.get(table, key)?.is_some())

@@ -304,6 +304,7 @@ mod tests {
         assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::Full);
         assert!(staged.is_none());
     }
+
     /// A checkpoint that fails before it has begun restricts nothing: there is none whose end would undo that.
     #[test]
     fn a_checkpoint_that_cannot_begin_restricts_no_allocation() {
