@@ -69,6 +69,27 @@ fn long_keys_are_ordered_sought_changed_and_deleted_as_in_sqlite() {
     }
 }
 
+/// The entries of one value can all be in a group of long keys: the first one that is stored is not the first in order.
+#[test]
+fn the_first_of_equal_values_is_found_in_a_group_of_long_keys() {
+    let both = Both::new();
+    both.execute(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, w, v);
+         CREATE INDEX i ON t(w, v);
+         WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x < 20)
+            INSERT INTO t SELECT x, x % 2, hex(zeroblob(600)) || (100 - x) FROM n",
+    );
+    for begin in ["", "BEGIN", "SAVEPOINT s"] {
+        both.execute(begin);
+        for order in ["v", "v DESC", "v LIMIT 1"] {
+            let query = format!("SELECT id FROM t INDEXED BY i WHERE w = 1 ORDER BY {order}");
+            assert!(both.query(&query) > 0, "{begin}: {query}");
+        }
+        both.query("SELECT min(v), max(v) FROM t INDEXED BY i WHERE w = 0");
+        both.execute("UPDATE t SET v = v || 'x' WHERE w = 1");
+    }
+}
+
 #[test]
 fn the_smallest_pages_take_the_longest_keys() {
     let db = pando::Database::builder().page_bytes(4096).in_memory().expect("it opens");
