@@ -43,3 +43,19 @@ pub fn from_hex(digits: &str) -> Option<Vec<u8>> {
     });
     pairs.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_come_back_at_every_length_of_a_piece() {
+        for length in [0, 1, 511, 512, 513, 1024, 1500] {
+            let bytes: Vec<u8> = (0..length).map(|at: usize| (at * 7 + at / 256) as u8).collect();
+            let digits = hex(&bytes);
+            assert_eq!((digits.len(), from_hex(&digits)), (2 * length, Some(bytes)));
+        }
+        assert_eq!(hex(&[0x0f, 0xa9]), "0fa9");
+        assert_eq!([from_hex("0"), from_hex("0g")], [None, None]);
+    }
+}
