@@ -47,8 +47,15 @@ impl Store {
 
     fn grant(&self, record: &[u8], least: Allowance) -> Result<MutexGuard<'_, Committer>> {
         let _granting = lock(&self.reservations.granting);
+        let mut committer = lock(&self.committer);
+        // The commit that had the lock before may have ensured enough. If that were taken away again, its thread would
+        // wait here at its next commit, and then this one, and so on.
+        if committer.room.take(least.records, least.bytes) {
+            return Ok(committer);
+        }
         // Other commits ask for room as well meanwhile, and wait: so nothing is committed that is not counted.
-        lock(&self.committer).room = Allowance::default();
+        committer.room = Allowance::default();
+        drop(committer);
         let mut allowance = self.room_for(least, record)?;
         let mut committer = lock(&self.committer);
         let covers = allowance.take(least.records, least.bytes);
@@ -303,6 +310,24 @@ mod tests {
         let refused = store.lock_with_room(b"record", 1 << 20, 1 << 30, &mut staged);
         assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::Full);
         assert!(staged.is_none());
+    }
+
+    /// A commit that waited while another one ensured room takes of that, and ensures none again.
+    #[test]
+    fn room_that_another_commit_ensured_is_used() {
+        let disk = SimDisk::new();
+        let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(disk.dir(), &options).unwrap();
+        let granting = lock(&store.reservations.granting);
+        lock(&store.committer).room = Allowance::default();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| drop(store.lock_with_room(b"record", 1, 6, &mut None).unwrap()));
+            lock(&store.committer).room = Allowance { records: 1 << 40, bytes: 1 << 40 };
+            drop(granting);
+            waits.join().unwrap();
+        });
+        let left = lock(&store.committer).room;
+        assert_eq!((left.records, left.bytes), ((1 << 40) - 1, (1 << 40) - 6));
     }
 
     /// A checkpoint that fails before it has begun restricts nothing: there is none whose end would undo that.
