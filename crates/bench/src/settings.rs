@@ -39,9 +39,9 @@ pub struct Settings {
     /// the long case (http-kv) [default: each workload's own]
     #[arg(short, long, value_parser = parse_count)]
     pub iterations: Option<u64>,
-    /// How long the writer runs (steady) or each case runs (http-kv), in seconds [default: each workload's own]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    pub seconds: Option<u64>,
+    /// How long the writer runs (steady) or each case runs (http-kv), in seconds, such as 10 or 0.5 [default: each workload's own]
+    #[arg(long, value_parser = parse_seconds)]
+    pub seconds: Option<f64>,
     /// ceilings: how many rows the one transaction writes [default: the workload's own]
     #[arg(long, value_parser = parse_count)]
     pub rows: Option<u64>,
@@ -227,6 +227,16 @@ fn parse_bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or("too large".to_owned())
 }
 
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 1e6;
+    let seconds = text.parse().map_err(|_| "a number of seconds such as 10 or 0.5")?;
+    if seconds > 0.0 && seconds <= MOST {
+        Ok(seconds)
+    } else {
+        Err(format!("more than 0 and at most {MOST} seconds"))
+    }
+}
+
 fn parse_threads(text: &str) -> Result<usize, String> {
     const MOST: usize = 1024;
     let threads = text.parse().map_err(|_| "a number of threads")?;
@@ -238,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_sizes_have_units() {
+    fn counts_sizes_and_times_are_checked() {
         assert_eq!(parse_count("1_000"), Ok(1000));
         assert_eq!(parse_count("500k"), Ok(500_000));
         assert_eq!(parse_count("10M"), Ok(10_000_000));
@@ -252,5 +262,9 @@ mod tests {
             assert!(parse_bytes(bad).is_err(), "{bad}");
         }
         assert!(parse_threads("0").is_err());
+        assert_eq!(parse_seconds("0.25"), Ok(0.25));
+        for bad in ["0", "-1", "NaN", "inf", "1e7", "1s"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -47,7 +47,7 @@ pub(super) const NAME: &str = "http-kv";
 const DEFAULT_N: u64 = 100_000;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 1024;
-const SECONDS: u64 = 5;
+const SECONDS: f64 = 5.0;
 const CONNECTIONS: usize = 64;
 /// The fraction of the knee at which paced requests are sent.
 const SHARE_OF_KNEE: f64 = 0.7;
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 
     fn pace(&self, connections: usize, rate: Option<f64>) -> Pace {
-        let time = Duration::from_secs(self.settings.seconds.unwrap_or(SECONDS));
+        let time = Duration::from_secs_f64(self.settings.seconds.unwrap_or(SECONDS));
         Pace { connections, rate, time, most: self.n * MOST_PER_RECORD }
     }
 

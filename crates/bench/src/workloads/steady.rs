@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 pub(super) const NAME: &str = "steady";
 const MEMORY_BYTES: usize = 64 << 20;
 const DEFAULT_N: u64 = 500_000;
-const SECONDS: u64 = 600;
+const SECONDS: f64 = 600.0;
 const BATCH_ROWS: u64 = 1000;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 100;
@@ -52,7 +52,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let memory = settings.memory.unwrap_or(MEMORY_BYTES);
     let settings = &Settings { memory: Some(memory), ..settings.clone() };
     let n = settings.n.unwrap_or(DEFAULT_N);
-    let time = Duration::from_secs(settings.seconds.unwrap_or(SECONDS));
+    let time = Duration::from_secs_f64(settings.seconds.unwrap_or(SECONDS));
     let durability = settings.durability.unwrap_or(Durability::Buffered);
     let records = Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES));
     // The record under each key. It is allocated before memory is measured.
