@@ -65,15 +65,31 @@ pub enum Cell<'a> {
 }
 
 /// The number of rows from which the column widths of a table are computed.
-const WIDTHS_FROM: usize = 100;
+pub const WIDTHS_FROM: usize = 100;
 /// The widest cell of a table, in characters.
 const WIDEST: usize = 60;
 
+/// What a program can choose about a format.
+#[derive(Clone, Debug)]
+pub struct Looks {
+    /// Whether a table and CSV begin with the names of the columns.
+    pub header: bool,
+    /// What stands for a null in a table and in CSV, if it is not the usual.
+    pub null: Option<String>,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Looks { header: true, null: None }
+    }
+}
+
 /// Writes rows of the same columns.
-pub struct Rows<'c, W: Write> {
+pub struct Rows<W: Write> {
     out: W,
     format: Format,
-    columns: &'c [&'c str],
+    looks: Looks,
+    columns: Vec<String>,
     /// The first rows of a table, which are held until its widths are known.
     held: Vec<Vec<String>>,
     widths: Option<Vec<usize>>,
@@ -99,14 +115,22 @@ pub fn stdout() -> BufWriter<io::StdoutLock<'static>> {
     BufWriter::with_capacity(1 << 16, io::stdout().lock())
 }
 
-impl<'c, W: Write> Rows<'c, W> {
+impl<W: Write> Rows<W> {
     /// Creates a writer of rows of `columns` to `out`.
-    pub fn new(out: W, format: Format, columns: &'c [&'c str]) -> io::Result<Self> {
-        let mut rows = Rows { out, format, columns, held: Vec::new(), widths: None, count: 0 };
+    pub fn new(out: W, format: Format, columns: &[impl AsRef<str>]) -> io::Result<Self> {
+        Rows::with(out, format, columns, Looks::default())
+    }
+
+    /// Creates a writer that writes rows as `looks` says.
+    pub fn with(out: W, format: Format, columns: &[impl AsRef<str>], looks: Looks) -> io::Result<Self> {
+        let names = columns.iter().map(|name| name.as_ref().to_owned()).collect();
+        let mut rows = Rows { out, format, looks, columns: names, held: Vec::new(), widths: None, count: 0 };
         match format {
-            Format::Csv => rows.write_csv(columns.iter().map(|name| Cell::Bytes(name.as_bytes())))?,
+            Format::Csv if rows.looks.header => {
+                rows.write_csv(columns.iter().map(|name| Cell::Bytes(name.as_ref().as_bytes())))?;
+            }
             Format::Json => rows.out.write_all(b"[")?,
-            Format::Table | Format::Ndjson => {}
+            Format::Table | Format::Ndjson | Format::Csv => {}
         }
         Ok(rows)
     }
@@ -119,12 +143,12 @@ impl<'c, W: Write> Rows<'c, W> {
             Format::Table => self.table_row(cells),
             Format::Csv => self.write_csv(cells.iter().copied()),
             Format::Ndjson => {
-                write_object(&mut self.out, self.columns, cells)?;
+                write_object(&mut self.out, &self.columns, cells)?;
                 self.out.write_all(b"\n")
             }
             Format::Json => {
                 self.out.write_all(if self.count == 1 { b"\n" } else { b",\n" })?;
-                write_object(&mut self.out, self.columns, cells)
+                write_object(&mut self.out, &self.columns, cells)
             }
         }
     }
@@ -146,18 +170,8 @@ impl<'c, W: Write> Rows<'c, W> {
     }
 
     fn table_row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
-        let shown = cells.iter().map(|cell| match cell {
-            Cell::Number(number) => text::count(*number),
-            // A long value is cut before it is made printable, because only its beginning is shown.
-            Cell::Bytes(bytes) => text::shorten(text::show(beginning(bytes)), WIDEST),
-            Cell::Null => "null".to_owned(),
-            Cell::Integer(number) => number.to_string(),
-            Cell::Real(number) => format!("{number:?}"),
-            Cell::Blob(bytes) => {
-                text::shorten(format!("0x{}", text::to_hex(&bytes[..bytes.len().min(WIDEST)])), WIDEST)
-            }
-        });
-        let shown: Vec<String> = shown.collect();
+        let null = self.looks.null.as_deref().unwrap_or("null");
+        let shown: Vec<String> = cells.iter().map(|cell| shown(*cell, null)).collect();
         match &self.widths {
             Some(widths) => write_aligned(&mut self.out, &shown, widths),
             None => {
@@ -171,14 +185,11 @@ impl<'c, W: Write> Rows<'c, W> {
         if self.widths.is_some() || self.held.is_empty() {
             return Ok(());
         }
-        let header: Vec<String> = self.columns.iter().map(|name| (*name).to_owned()).collect();
-        let mut widths = vec![0; header.len()];
-        for row in std::iter::once(&header).chain(&self.held) {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
+        let header = self.looks.header.then_some(&self.columns);
+        let widths = widths(header.into_iter().chain(&self.held));
+        if let Some(header) = header {
+            write_aligned(&mut self.out, header, &widths)?;
         }
-        write_aligned(&mut self.out, &header, &widths)?;
         for row in std::mem::take(&mut self.held) {
             write_aligned(&mut self.out, &row, &widths)?;
         }
@@ -195,13 +206,42 @@ impl<'c, W: Write> Rows<'c, W> {
                 Cell::Number(number) => write!(self.out, "{number}")?,
                 Cell::Bytes(bytes) | Cell::Blob(bytes) => write_csv_field(&mut self.out, bytes)?,
                 // A null is not quoted; an empty text is.
-                Cell::Null => {}
+                Cell::Null => {
+                    self.out.write_all(self.looks.null.as_deref().unwrap_or_default().as_bytes())?
+                }
                 Cell::Integer(number) => write!(self.out, "{number}")?,
                 Cell::Real(number) => write!(self.out, "{number:?}")?,
             }
         }
         self.out.write_all(b"\n")
     }
+}
+
+/// Returns a cell as a table for people shows it.
+pub fn shown(cell: Cell<'_>, null: &str) -> String {
+    match cell {
+        Cell::Number(number) => text::count(number),
+        // A long value is cut before it is made printable, because only its beginning is shown.
+        Cell::Bytes(bytes) => text::shorten(text::show(beginning(bytes)), WIDEST),
+        Cell::Null => null.to_owned(),
+        Cell::Integer(number) => number.to_string(),
+        Cell::Real(number) => format!("{number:?}"),
+        Cell::Blob(bytes) => {
+            text::shorten(format!("0x{}", text::to_hex(&bytes[..bytes.len().min(WIDEST)])), WIDEST)
+        }
+    }
+}
+
+/// Returns the width of each column, in characters.
+pub fn widths<'r>(rows: impl Iterator<Item = &'r Vec<String>>) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for row in rows {
+        widths.resize(row.len(), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    widths
 }
 
 /// Returns the longest beginning that can make `WIDEST` characters, cut at the end of a character.
@@ -225,11 +265,11 @@ fn write_aligned(out: &mut impl Write, cells: &[String], widths: &[usize]) -> io
     writeln!(out, "{}", line.trim_end())
 }
 
-fn write_object(out: &mut impl Write, names: &[&str], cells: &[Cell<'_>]) -> io::Result<()> {
+fn write_object(out: &mut impl Write, names: &[impl AsRef<str>], cells: &[Cell<'_>]) -> io::Result<()> {
     for (index, (name, cell)) in names.iter().zip(cells).enumerate() {
         out.write_all(if index == 0 { b"{" } else { b"," })?;
         let mut name = |suffix: &str| -> io::Result<()> {
-            serde_json::to_writer(&mut *out, &format!("{name}{suffix}"))?;
+            serde_json::to_writer(&mut *out, &format!("{}{suffix}", name.as_ref()))?;
             out.write_all(b":")
         };
         match cell {

@@ -233,7 +233,7 @@ impl Sink for Databases {
 /// A file for each degree of trust.
 struct Lines {
     outs: [PathBuf; 2],
-    rows: [Option<Rows<'static, BufWriter<File>>>; 2],
+    rows: [Option<Rows<BufWriter<File>>>; 2],
     progress: Progress,
     unfinished: Unfinished,
 }
@@ -244,7 +244,7 @@ impl Lines {
         Lines { outs, rows: [None, None], progress, unfinished }
     }
 
-    fn rows(&mut self, trust: Trust) -> io::Result<&mut Rows<'static, BufWriter<File>>> {
+    fn rows(&mut self, trust: Trust) -> io::Result<&mut Rows<BufWriter<File>>> {
         let rows = &mut self.rows[trust as usize];
         if rows.is_none() {
             let out = &self.outs[trust as usize];

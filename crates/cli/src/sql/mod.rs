@@ -1,12 +1,19 @@
 //! `sql`: runs statements from the command line, from standard input, or at a prompt.
 //!
-//! * [`shell`]: the prompt, and the commands that begin with a dot.
-//! * [`show`]: rows in the chosen format.
-//! * [`remote`]: a server in the place of a directory. A store in its place is opened by this process.
+//! * [`shell`]: the prompt. [`script`]: texts are divided into statements and commands.
+//! * [`show`]: runs them, and writes rows in a [`mode`].
+//! * [`commands`]: those that begin with a dot. [`dump`], [`load`]: two of them. [`copies`]: files of SQLite.
+//! * [`session`]: where statements run, in this process or on a server ([`remote`]). A store is opened by this process.
 
-mod statements;
-mod show;
 mod shell;
+mod script;
+mod show;
+mod mode;
+mod commands;
+mod dump;
+mod load;
+mod copies;
+mod session;
 mod remote;
 
 use crate::failure::{Failure, Outcome};
@@ -17,16 +24,18 @@ use crate::store;
 use clap::Args;
 use pando::any::AnyDatabase;
 use pando::{Builder, Database, ErrorKind};
+use script::failure;
+use session::Session;
 use show::Show;
 use sql::{Sql, SqliteFile};
-use statements::failure;
 use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 
 const HELP: &str = "\
-Without STATEMENTS, the command reads them from standard input: at a terminal with a prompt (`.help` lists its
-commands), otherwise until the end of the input or the first statement that fails. A statement outside of BEGIN and
-COMMIT is a transaction by itself. docs/sql.md describes the differences from SQLite.
+Without STATEMENTS, the command reads them from standard input: at a terminal with a prompt, otherwise until the end of
+the input or the first statement that fails. A statement outside of BEGIN and COMMIT is a transaction by itself. Commands
+of SQLite's shell, such as `.tables`, `.schema`, `.dump`, `.import` and `.mode`, can stand in the place of a statement;
+`.help` lists them. docs/sql.md describes the differences from SQLite.
 
 SQL does not see the tables of keys and values that `pando put` writes: a table of SQL with the same name is another
 table. `SELECT name FROM sqlite_schema` lists the tables of SQL.
@@ -35,6 +44,8 @@ Examples:
   pando sql shop 'CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT UNIQUE)'
   pando sql shop 'SELECT * FROM fruit LIMIT 10' --json
   pando sql shop < schema.sql
+  pando sql shop .schema
+  pando sql shop .dump | sqlite3 copy.db
   pando sql shop --from-sqlite old.db";
 
 #[derive(Args, Debug)]
@@ -70,8 +81,13 @@ pub struct SqlArgs {
 
 /// Runs `pando sql`.
 pub fn run(args: &SqlArgs) -> Outcome {
+    let mut show = Show::new(args.format.format(), args.timing);
     if let Some(remote) = Remote::find(&args.dir)? {
-        return remote::run(&remote, args);
+        if args.from_sqlite.is_some() || args.to_sqlite.is_some() {
+            let message = "--from-sqlite and --to-sqlite work on a directory, not on a server";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        return statements(&Session::There { remote, read_only: args.read_only }, &mut show, args);
     }
     // It is opened before the database, which is not created for a file that cannot be read.
     let source = args.from_sqlite.as_ref().map(SqliteFile::open).transpose().map_err(refused)?;
@@ -81,33 +97,43 @@ pub fn run(args: &SqlArgs) -> Outcome {
     if db.native().is_none() {
         connection.set_read_only(args.read_only);
     }
-    let mut show = Show::new(args.format.format(), args.timing);
     show.watch(&mut connection).map_err(failure)?;
     if let Some(file) = source {
-        show::import_sqlite(&sql, &file)?;
+        copies::import_sqlite(&sql, &file)?;
     }
-    let copies = args.from_sqlite.is_some() || args.to_sqlite.is_some();
-    if !args.statements.is_empty() {
-        args.statements.iter().try_for_each(|text| show.script(&connection, text))?;
-    } else if !copies && stdin().is_terminal() {
-        shell::run(&connection, &mut show)?;
-    } else if !copies {
-        let mut text = String::new();
-        stdin()
-            .lock()
-            .read_to_string(&mut text)
-            .map_err(|cause| Failure::system("read standard input", cause))?;
-        show.script(&connection, &text)?;
+    let is_copy = args.from_sqlite.is_some() || args.to_sqlite.is_some();
+    let session = Session::Here(connection);
+    if !is_copy || !args.statements.is_empty() {
+        statements(&session, &mut show, args)?;
     }
     if let Some(file) = &args.to_sqlite {
-        show::export_sqlite(&sql, file)?;
+        copies::export_sqlite(&sql, file)?;
     }
-    drop(connection);
+    drop(session);
     match db {
         AnyDatabase::Native(db) => db.close()?,
         AnyDatabase::Remote(db) => db.close(),
     }
     Ok(())
+}
+
+/// Runs the statements of the command line, those of standard input, or those that are typed.
+fn statements(session: &Session, show: &mut Show, args: &SqlArgs) -> Outcome {
+    if args.statements.is_empty() && stdin().is_terminal() {
+        return shell::run(session, show);
+    }
+    if !args.statements.is_empty() {
+        for text in &args.statements {
+            if !show.script(session, text)? {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    let mut text = String::new();
+    let refused = |cause| Failure::system("read standard input", cause);
+    stdin().lock().read_to_string(&mut text).map_err(refused)?;
+    show.script(session, &text).map(drop)
 }
 
 /// Returns the failure of a file of SQLite that cannot be read. The advice for these kinds of errors is about databases

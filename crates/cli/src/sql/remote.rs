@@ -1,52 +1,14 @@
 //! `sql` of a server: each statement is one request, and therefore one transaction, as in a directory.
 
-use super::SqlArgs;
-use super::statements::each_statement;
+use super::session::Receiver;
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Cell, Rows};
+use crate::output::Cell;
 use crate::remote::Remote;
 use crate::text;
 use pando::ErrorKind;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, IsTerminal, Lines, Read, stdin};
-use std::time::Instant;
+use std::io::{BufRead, BufReader, Lines};
 use ureq::BodyReader;
-
-/// Runs `pando sql http://...`.
-pub fn run(remote: &Remote, args: &SqlArgs) -> Outcome {
-    if args.from_sqlite.is_some() || args.to_sqlite.is_some() {
-        let message = "--from-sqlite and --to-sqlite work on a directory, not on a server";
-        return Err(Failure::Usage(message.to_owned()));
-    }
-    let statements = match args.statements.is_empty() {
-        false => args.statements.clone(),
-        true if stdin().is_terminal() => {
-            let message = "the prompt works only with a directory; for a server, pass statements, or a \
-                           script on standard input";
-            return Err(Failure::Usage(message.to_owned()));
-        }
-        true => {
-            let mut script = String::new();
-            let refused = |cause| Failure::system("read standard input", cause);
-            stdin().lock().read_to_string(&mut script).map_err(refused)?;
-            vec![script]
-        }
-    };
-    for text in &statements {
-        each_statement(text, |statement| timed(remote, args, statement))?;
-    }
-    Ok(())
-}
-
-fn timed(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome {
-    let begun = Instant::now();
-    let done = run_one(remote, args, statement);
-    if args.timing {
-        let count = done.as_ref().map_or(String::new(), |rows| format!(", {} rows", text::count(*rows)));
-        eprintln!("{:.3} ms{count}", begun.elapsed().as_secs_f64() * 1e3);
-    }
-    done.map(drop)
-}
 
 /// The lines of a response.
 struct Answer(Lines<BufReader<BodyReader<'static>>>);
@@ -71,9 +33,9 @@ impl Answer {
     }
 }
 
-/// Runs one statement. Returns how many rows there were, or were changed.
-fn run_one(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome<u64> {
-    let asks = json!({ "sql": statement, "read_only": args.read_only }).to_string();
+/// Runs one statement. Returns how many rows it changed.
+pub fn run(remote: &Remote, read_only: bool, statement: &str, to: &mut dyn Receiver) -> Outcome<u64> {
+    let asks = json!({ "sql": statement, "read_only": read_only }).to_string();
     let response =
         remote.ask("POST", "/sql", Some(&mut asks.as_bytes())).map_err(|failure| match failure {
             // As with a directory, an invalid statement is not an invalid command line.
@@ -84,23 +46,18 @@ fn run_one(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome<u64> {
         })?;
     let mut answer = Answer(BufReader::new(response.into_body().into_reader()).lines());
     let first = answer.next()?;
-    let count = match first["columns"].as_array() {
-        None => first["changes"].as_u64().unwrap_or_default(),
-        Some(columns) => {
-            let names: Vec<&str> = columns.iter().map(|name| name.as_str().unwrap_or_default()).collect();
-            let mut out =
-                Rows::new(output::stdout(), args.format.format(), &names).map_err(Failure::stdout)?;
-            while let Value::Array(row) = answer.next()? {
-                write_row(&mut out, &row)?;
-            }
-            out.finish().map_err(Failure::stdout)?
+    if let Some(columns) = first["columns"].as_array() {
+        let names: Vec<_> = columns.iter().map(|name| name.as_str().unwrap_or_default().to_owned()).collect();
+        to.columns(&names)?;
+        while let Value::Array(row) = answer.next()? {
+            give_row(to, &row)?;
         }
-    };
+    }
     // Only this line confirms that everything is committed.
-    answer.next().map(|_| count)
+    answer.next().map(|_| first["changes"].as_u64().unwrap_or_default())
 }
 
-fn write_row<W: std::io::Write>(out: &mut Rows<'_, W>, row: &[Value]) -> Outcome {
+fn give_row(to: &mut dyn Receiver, row: &[Value]) -> Outcome {
     // Bytes are decoded from hexadecimal digits.
     let bytes = row.iter().map(|value| match value["bytes"].as_str() {
         Some(digits) => text::from_hex(digits).map_err(Failure::Failed),
@@ -119,5 +76,5 @@ fn write_row<W: std::io::Write>(out: &mut Rows<'_, W>, row: &[Value]) -> Outcome
         },
         _ => Cell::Null,
     });
-    out.row(&cells.collect::<Vec<_>>()).map_err(Failure::stdout)
+    to.row(&cells.collect::<Vec<_>>())
 }

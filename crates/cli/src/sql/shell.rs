@@ -1,27 +1,17 @@
 //! The prompt: lines with history and completion, statements that end with a semicolon, and commands that begin with a
 //! dot.
 
-use super::show::{self, Show};
-use super::statements::failure;
+use super::commands::COMMANDS;
+use super::script::{Item, items};
+use super::session::Session;
+use super::show::Show;
 use crate::failure::{Doing, Failure, Outcome};
-use crate::output::{Format, say_line};
-use clap::ValueEnum;
+use crate::output::say_line;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{Context, Editor, Helper, Highlighter, Hinter, Validator};
-use sql::Connection;
 use std::path::PathBuf;
-
-const HELP: &str = "\
-Statements end with a semicolon. Ctrl-C stops a running statement, Ctrl-D ends the shell.
-.tables            List the tables and views
-.schema [TABLE]    Print the statements that create tables, views, indexes and triggers
-.format FORMAT     Set the output format: table, json, ndjson or csv
-.timing on|off     Print how long each statement took
-.read FILE         Run the statements in a file
-.help              Print this help
-.quit              End the shell";
 
 const KEYWORDS: [&str; 44] = [
     "ALTER TABLE",
@@ -89,25 +79,26 @@ impl Completer for Words {
             return Ok((at, Vec::new()));
         }
         let fits = |word: &&str| word.get(..begun.len()).is_some_and(|head| head.eq_ignore_ascii_case(begun));
-        let commands = [".tables", ".schema", ".format", ".timing", ".read", ".help", ".quit"];
-        let all = commands.into_iter().chain(self.names.iter().map(String::as_str)).chain(KEYWORDS);
+        let commands = COMMANDS.iter().map(|(name, ..)| *name);
+        let all = commands.chain(self.names.iter().map(String::as_str)).chain(KEYWORDS);
         Ok((start, all.filter(fits).map(str::to_owned).collect()))
     }
 }
 
 /// Reads and runs input until its end.
-pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
+pub fn run(session: &Session, show: &mut Show) -> Outcome {
     let broken = |error: ReadlineError| Failure::Failed(format!("the terminal: {error}"));
     let mut editor: Editor<Words, DefaultHistory> = Editor::new().map_err(broken)?;
-    editor.set_helper(Some(Words { names: names(connection) }));
+    editor.set_helper(Some(Words { names: session.names() }));
     let history = history_file();
     if let Some(file) = &history {
         // The first run has no history.
         let _ = editor.load_history(file);
     }
-    let interrupt = connection.interrupt_handle();
-    let handled = ctrlc::set_handler(move || interrupt.interrupt());
-    handled.map_err(|error| Failure::Failed(format!("cannot watch for Ctrl-C: {error}")))?;
+    if let Some(interrupt) = session.connection().map(sql::Connection::interrupt_handle) {
+        let handled = ctrlc::set_handler(move || interrupt.interrupt());
+        handled.map_err(|error| Failure::Failed(format!("cannot watch for Ctrl-C: {error}")))?;
+    }
     let _ = say_line(format_args!("End statements with a semicolon; .help lists the commands"));
     let mut pending = String::new();
     loop {
@@ -123,21 +114,16 @@ pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
         }
         pending.push('\n');
         let text = std::mem::take(&mut pending);
-        if text.trim_start().starts_with('.') {
-            let _ = editor.add_history_entry(text.trim());
-            match command(connection, show, text.trim()) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(failure) => drop(failure.report(Doing::Using)),
-            }
-            continue;
-        }
-        pending = statements(connection, show, &text);
+        let (rest, goes_on) = typed(session, show, &text);
+        pending = rest;
         if pending.is_empty() {
             let _ = editor.add_history_entry(text.trim());
             if let Some(words) = editor.helper_mut() {
-                words.names = names(connection);
+                words.names = session.names();
             }
+        }
+        if !goes_on {
+            break;
         }
     }
     if let Some(file) = &history {
@@ -147,67 +133,23 @@ pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
     Ok(())
 }
 
-/// Runs the complete statements and returns the rest of the text.
-fn statements(connection: &Connection, show: &mut Show, text: &str) -> String {
-    let mut rest = text;
-    while let Some(first) = sql::split_first(rest) {
-        if !first.is_complete {
-            return rest.to_owned();
+/// Runs commands and complete statements, up to the first failure. Returns the rest of the text, and whether the shell
+/// goes on.
+fn typed(session: &Session, show: &mut Show, text: &str) -> (String, bool) {
+    for (_, item, rest) in items(text) {
+        if matches!(item, Item::Statement { is_complete: false, .. }) {
+            return (rest.to_owned(), true);
         }
-        if let Err(failure) = show.statement(connection, first.statement) {
-            failure.report(Doing::Using);
-            return String::new();
-        }
-        rest = first.rest;
-    }
-    String::new()
-}
-
-/// Runs a command and returns whether the shell continues.
-fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool> {
-    let mut words = text.split_ascii_whitespace();
-    let (name, argument) = (words.next().unwrap_or_default(), words.next());
-    match (name, argument) {
-        (".tables", None) => {
-            let rows: Vec<_> =
-                connection.tables().map_err(failure)?.into_iter().map(|table| vec![table.name]).collect();
-            show::lines(show.format, &["table"], &rows)?;
-        }
-        (".schema", table) => {
-            for found in connection.tables().map_err(failure)? {
-                if table.is_none_or(|name| name.trim_matches('"').eq_ignore_ascii_case(&found.name)) {
-                    let rest = found.indexes.iter().chain(&found.triggers);
-                    for statement in std::iter::once(&found.create).chain(rest) {
-                        say_line(format_args!("{statement};"))?;
-                    }
-                }
+        match show.item(session, item) {
+            Ok(true) => {}
+            Ok(false) => return (String::new(), false),
+            Err(failure) => {
+                failure.report(Doing::Using);
+                break;
             }
         }
-        (".format", Some(format)) => {
-            let wrong = |_| Failure::Usage("the format must be table, json, ndjson or csv".to_owned());
-            show.format = Format::from_str(format, true).map_err(wrong)?;
-        }
-        (".timing", Some(word @ ("on" | "off"))) => show.timing = word == "on",
-        (".read", Some(file)) => {
-            let text = std::fs::read_to_string(file);
-            let text = text.map_err(|cause| Failure::system(format!("read {file}"), cause))?;
-            show.script(connection, &text)?;
-        }
-        (".help", None) => say_line(format_args!("{HELP}"))?,
-        (".quit" | ".exit", None) => return Ok(false),
-        _ => return Err(Failure::Usage(format!("{text:?} is not a command; .help lists the commands"))),
     }
-    Ok(true)
-}
-
-/// Returns the names that are completed in addition to keywords.
-fn names(connection: &Connection) -> Vec<String> {
-    let tables = connection.tables().unwrap_or_default();
-    let mut names: Vec<_> =
-        tables.into_iter().flat_map(|table| [vec![table.name], table.columns].concat()).collect();
-    names.sort();
-    names.dedup();
-    names
+    (String::new(), true)
 }
 
 fn history_file() -> Option<PathBuf> {

@@ -1,21 +1,61 @@
-//! Writes results to standard output, and durations to standard error.
+//! Runs texts, and writes results to standard output or to a file, and durations to standard error.
 
-use super::statements::{each_statement, failure};
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, Cell, Format, Rows};
+use super::commands;
+use super::mode::{Mode, Printer};
+use super::script::{Item, items};
+use super::session::{Receiver, Session};
+use crate::failure::{Doing, Failure, Outcome};
+use crate::output::{self, Cell, Format, Looks};
 use crate::text;
 use indicatif::ProgressBar;
-use sql::{Connection, Sql, SqliteFile, ValueRef};
-use std::io;
-use std::path::Path;
+use sql::Connection;
+use std::fs::File;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// What commands can set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub mode: Mode,
+    /// Whether rows begin with the names of the columns, if that was set.
+    pub headers: Option<bool>,
+    pub null: Option<String>,
+    pub separator: Option<String>,
+    pub timer: bool,
+    /// Whether the plan of a statement is shown before its rows.
+    pub plans: bool,
+    /// Whether the number of changed rows is shown.
+    pub changes: bool,
+    pub echo: bool,
+    /// Whether a script ends at the first failure.
+    pub bail: bool,
+}
+
+impl Settings {
+    fn looks(&self) -> Looks {
+        // As in SQLite's shell.
+        let usual = !matches!(self.mode, Mode::List | Mode::Tabs | Mode::Csv | Mode::Quote);
+        Looks { header: self.headers.unwrap_or(usual), null: self.null.clone() }
+    }
+}
+
 /// Shows the results of statements.
 pub struct Show {
-    pub format: Format,
-    pub timing: bool,
+    pub settings: Settings,
     running: Arc<Mutex<Running>>,
+    target: Option<Target>,
+    /// How many files are being read, one from within the other.
+    pub depth: usize,
+}
+
+/// The file that gets the output.
+struct Target {
+    path: PathBuf,
+    file: File,
+    /// Whether it gets that of the next item only.
+    is_once: bool,
 }
 
 /// The running statement.
@@ -28,15 +68,43 @@ struct Running {
 /// The duration after which a statement shows that it runs.
 const LONG: Duration = Duration::from_secs(1);
 
-impl Show {
-    /// Runs statements up to the first failure, which names the line of its statement.
-    pub fn script(&mut self, connection: &Connection, text: &str) -> Outcome {
-        each_statement(text, |statement| self.statement(connection, statement))
+/// Where output goes.
+pub enum Out<'f> {
+    Standard(BufWriter<StdoutLock<'static>>),
+    File(BufWriter<&'f File>),
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Out::Standard(out) => out.write(bytes),
+            Out::File(out) => out.write(bytes),
+        }
     }
 
-    pub fn new(format: Format, timing: bool) -> Self {
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::Standard(out) => out.flush(),
+            Out::File(out) => out.flush(),
+        }
+    }
+}
+
+impl Show {
+    pub fn new(format: Format, timer: bool) -> Self {
+        let settings = Settings {
+            mode: Mode::Of(format),
+            headers: None,
+            null: None,
+            separator: None,
+            timer,
+            plans: false,
+            changes: false,
+            echo: false,
+            bail: true,
+        };
         let running = Running { since: Instant::now(), bar: None };
-        Show { format, timing, running: Arc::new(Mutex::new(running)) }
+        Show { settings, running: Arc::new(Mutex::new(running)), target: None, depth: 0 }
     }
 
     /// Registers a callback that shows how long a statement runs.
@@ -54,15 +122,59 @@ impl Show {
         }))
     }
 
+    /// Runs a text, up to the first failure or, after `.bail off`, to its end. A failure names the line of its
+    /// statement. Returns whether the program goes on: not after `.quit`.
+    pub fn script(&mut self, session: &Session, text: &str) -> Outcome<bool> {
+        let has_lines = text.trim_end().contains('\n');
+        let mut has_failed = false;
+        for (line, item, _) in items(text) {
+            match self.item(session, item) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(failure) => {
+                    let failure = if has_lines { at_line(failure, line) } else { failure };
+                    if self.settings.bail {
+                        return Err(failure);
+                    }
+                    failure.report(Doing::Using);
+                    has_failed = true;
+                }
+            }
+        }
+        if has_failed { Err(Failure::Reported(1)) } else { Ok(true) }
+    }
+
+    /// Runs a statement or a command. Returns whether the program goes on.
+    pub fn item(&mut self, session: &Session, item: Item<'_>) -> Outcome<bool> {
+        let text = match item {
+            Item::Statement { text, .. } | Item::Command(text) => text,
+        };
+        let is_once = self.target.as_ref().is_some_and(|target| target.is_once);
+        if self.settings.echo {
+            self.write(|out| writeln!(out, "{text}"))?;
+        }
+        let done = match item {
+            Item::Statement { text, .. } => self.statement(session, text).map(|()| true),
+            Item::Command(text) => commands::run(session, self, text),
+        };
+        if is_once {
+            self.target = None;
+        }
+        done
+    }
+
     /// Runs a statement and writes its rows.
-    pub fn statement(&mut self, connection: &Connection, sql: &str) -> Outcome {
+    fn statement(&mut self, session: &Session, sql: &str) -> Outcome {
+        if self.settings.plans && !begins_with(sql, &["EXPLAIN"]) {
+            self.run(session, &format!("EXPLAIN QUERY PLAN {sql}"))?;
+        }
         let begun = Instant::now();
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).since = begun;
-        let done = self.run(connection, sql);
-        if let Some(bar) = self.running.lock().unwrap_or_else(PoisonError::into_inner).bar.take() {
+        self.running().since = begun;
+        let done = self.run(session, sql);
+        if let Some(bar) = self.running().bar.take() {
             bar.finish_and_clear();
         }
-        if self.timing {
+        if self.settings.timer {
             let count = done.as_ref().map_or(String::new(), |rows| format!(", {} rows", text::count(*rows)));
             eprintln!("{:.3} ms{count}", begun.elapsed().as_secs_f64() * 1e3);
         }
@@ -70,139 +182,153 @@ impl Show {
     }
 
     /// Runs a statement. Returns how many rows there were, or were changed.
-    fn run(&self, connection: &Connection, sql: &str) -> Outcome<u64> {
-        let mut statement = connection.prepare(sql).map_err(failure)?;
-        let mut rows = statement.query(&[]).map_err(failure)?;
-        if rows.columns().is_empty() {
-            return Ok(rows.changes());
+    fn run(&mut self, session: &Session, sql: &str) -> Outcome<u64> {
+        let is_plan =
+            self.settings.mode == Mode::Of(Format::Table) && begins_with(sql, &["EXPLAIN", "QUERY", "PLAN"]);
+        let mut printed = Printed { show: self, printer: None, plan: is_plan.then(Plan::default), count: 0 };
+        let changed = session.run(sql, &mut printed)?;
+        let (count, had_rows) = (printed.count, printed.finish()?);
+        if !had_rows && self.settings.changes {
+            self.write(|out| writeln!(out, "changes: {changed}"))?;
         }
-        let first: Option<Vec<sql::Value>> = rows
-            .next()
-            .map_err(failure)?
-            .map(|row| (0..row.len()).map(|column| sql::to_owned(row.get(column))).collect());
-        self.clear_bar();
-        let names: Vec<String> = rows.columns().to_vec();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        if self.format == Format::Table && is_plan(sql) {
-            return show_plan(first, &mut rows);
-        }
-        let mut out = Rows::new(output::stdout(), self.format, &names).map_err(Failure::stdout)?;
-        if let Some(first) = first {
-            let cells: Vec<Cell<'_>> = first.iter().map(|value| cell(value.into())).collect();
-            out.row(&cells).map_err(Failure::stdout)?;
-            while let Some(row) = rows.next().map_err(failure)? {
-                let cells: Vec<Cell<'_>> = (0..row.len()).map(|column| cell(row.get(column))).collect();
-                out.row(&cells).map_err(Failure::stdout)?;
-            }
-        }
-        out.finish().map_err(Failure::stdout)
+        Ok(if had_rows { count } else { changed })
     }
 
-    fn clear_bar(&self) {
-        if let Some(bar) = &self.running.lock().unwrap_or_else(PoisonError::into_inner).bar {
+    fn running(&self) -> std::sync::MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes output of a command.
+    pub fn write(&self, write: impl FnOnce(&mut Out<'_>) -> io::Result<()>) -> Outcome {
+        let mut out = self.out();
+        write(&mut out).and_then(|()| out.flush()).map_err(|cause| self.unwritable(cause))
+    }
+
+    /// Returns where output goes.
+    pub fn out(&self) -> Out<'_> {
+        match &self.target {
+            None => Out::Standard(output::stdout()),
+            Some(target) => Out::File(BufWriter::with_capacity(1 << 16, &target.file)),
+        }
+    }
+
+    /// Returns the failure of a write to the output.
+    pub fn unwritable(&self, cause: io::Error) -> Failure {
+        match &self.target {
+            None => Failure::stdout(cause),
+            Some(target) => Failure::system(format!("write {}", target.path.display()), cause),
+        }
+    }
+
+    /// Sends output to a new file, or, without one, to standard output again.
+    pub fn send_to(&mut self, path: Option<&Path>, is_once: bool) -> Outcome {
+        self.target = match path {
+            None => None,
+            Some(path) => {
+                let refused = |cause| Failure::system(format!("create {}", path.display()), cause);
+                Some(Target { path: path.to_owned(), file: File::create(path).map_err(refused)?, is_once })
+            }
+        };
+        Ok(())
+    }
+
+    /// Writes texts as rows.
+    pub fn lines(&self, names: &[&str], rows: &[Vec<String>]) -> Outcome {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let write = || -> io::Result<()> {
+            let mut out = self.printer(&names)?;
+            for row in rows {
+                let cells: Vec<Cell<'_>> = row.iter().map(|text| Cell::Bytes(text.as_bytes())).collect();
+                out.row(&cells)?;
+            }
+            out.finish()
+        };
+        write().map_err(|cause| self.unwritable(cause))
+    }
+
+    fn printer(&self, names: &[String]) -> io::Result<Printer<Out<'_>>> {
+        let Settings { mode, separator, .. } = &self.settings;
+        Printer::new(self.out(), mode, separator.as_deref(), self.settings.looks(), names)
+    }
+}
+
+fn at_line(failure: Failure, line: usize) -> Failure {
+    match failure {
+        Failure::Failed(message) => Failure::Failed(format!("line {line}: {message}")),
+        Failure::Usage(message) => Failure::Usage(format!("line {line}: {message}")),
+        other => other,
+    }
+}
+
+fn begins_with(sql: &str, expected: &[&str]) -> bool {
+    let mut words = sql.split_ascii_whitespace();
+    expected.iter().all(|wanted| words.next().is_some_and(|word| word.eq_ignore_ascii_case(wanted)))
+}
+
+/// Prints the rows of one statement.
+struct Printed<'s> {
+    show: &'s Show,
+    printer: Option<Printer<Out<'s>>>,
+    plan: Option<Plan>,
+    count: u64,
+}
+
+impl Printed<'_> {
+    /// Writes what is held. Returns whether the statement had columns.
+    fn finish(self) -> Outcome<bool> {
+        let Some(printer) = self.printer else { return Ok(self.plan.is_some()) };
+        printer.finish().map_err(|cause| self.show.unwritable(cause))?;
+        Ok(true)
+    }
+}
+
+impl Receiver for Printed<'_> {
+    fn columns(&mut self, names: &[String]) -> Outcome {
+        if let Some(bar) = &self.show.running().bar {
             bar.finish_and_clear();
         }
+        if self.plan.is_none() {
+            self.printer = Some(self.show.printer(names).map_err(|cause| self.show.unwritable(cause))?);
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> Outcome {
+        self.count += 1;
+        if let Some(printer) = &mut self.printer {
+            return printer.row(cells).map_err(|cause| self.show.unwritable(cause));
+        }
+        match self.plan.as_mut().and_then(|plan| plan.line(cells)) {
+            Some(line) => self.show.write(|out| writeln!(out, "{line}")),
+            None => Ok(()),
+        }
     }
 }
 
-fn cell(value: ValueRef<'_>) -> Cell<'_> {
-    match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(number) => Cell::Integer(number),
-        ValueRef::Real(number) => Cell::Real(number),
-        ValueRef::Text(text) => Cell::Bytes(text),
-        ValueRef::Blob(bytes) => Cell::Blob(bytes),
-    }
+/// A plan, which is printed as a tree. Each row has its number, its parent's number, and a description.
+#[derive(Default)]
+struct Plan {
+    depths: Vec<(i64, usize)>,
 }
 
-fn is_plan(sql: &str) -> bool {
-    let mut words = sql.split_ascii_whitespace().map(str::to_ascii_uppercase);
-    ["EXPLAIN", "QUERY", "PLAN"].iter().all(|wanted| words.next().as_deref() == Some(wanted))
-}
-
-/// Prints a plan as a tree. Each row has its number, its parent's number, and a description.
-fn show_plan(first: Option<Vec<sql::Value>>, rows: &mut sql::Rows<'_>) -> Outcome<u64> {
-    let mut depths = vec![(0, 0)];
-    let mut count = 0;
-    let mut line = |id: ValueRef<'_>, parent: ValueRef<'_>, detail: ValueRef<'_>| -> Outcome {
-        let (ValueRef::Integer(id), ValueRef::Integer(parent)) = (id, parent) else { return Ok(()) };
-        let depth = depths.iter().find(|(known, _)| *known == parent).map_or(0, |(_, depth)| *depth);
-        depths.push((id, depth + 1));
-        count += 1;
-        let detail = detail.as_str().unwrap_or_default();
+impl Plan {
+    fn line(&mut self, cells: &[Cell<'_>]) -> Option<String> {
+        let [Cell::Integer(id), Cell::Integer(parent), _, Cell::Bytes(detail)] = cells else { return None };
+        let depth = self.depths.iter().find(|(known, _)| known == parent).map_or(0, |(_, depth)| *depth);
+        self.depths.push((*id, depth + 1));
+        let detail = String::from_utf8_lossy(detail);
         // SQLite's description of a virtual table is converted to the words that it uses for its own tables.
         let detail = match detail.split_once(" VIRTUAL TABLE INDEX ") {
             Some((scan, way)) => format!("{scan} USING {}", way.split_once(':').map_or(way, |(_, way)| way)),
-            None => detail.to_owned(),
+            None => detail.into_owned(),
         };
-        output::say_line(format_args!("{}{detail}", "  ".repeat(depth)))
-    };
-    if let Some(row) = first {
-        line((&row[0]).into(), (&row[1]).into(), (&row[3]).into())?;
-        while let Some(row) = rows.next().map_err(failure)? {
-            line(row.get(0), row.get(1), row.get(3))?;
-        }
+        Some(format!("{}{detail}", "  ".repeat(depth)))
     }
-    Ok(count)
 }
 
-fn bar() -> ProgressBar {
+/// Returns a bar for work of unknown length.
+pub fn bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
-}
-
-/// Copies an SQLite file into the database.
-pub fn import_sqlite(sql: &Sql, file: &SqliteFile) -> Outcome {
-    let mut progress = CopyBar::new();
-    let report = file.import_into(sql, |now| progress.show(now));
-    progress.bar.finish_and_clear();
-    let report = report.map_err(failure)?;
-    eprintln!("imported {} tables, {} rows", report.tables, text::count(report.rows));
-    Ok(())
-}
-
-/// Writes all tables to a new SQLite file.
-pub fn export_sqlite(sql: &Sql, file: &Path) -> Outcome {
-    let mut progress = CopyBar::new();
-    let report = sql::export_sqlite(sql, file, |now| progress.show(now));
-    progress.bar.finish_and_clear();
-    let report = report.map_err(failure)?;
-    eprintln!("exported {} tables, {} rows", report.tables, text::count(report.rows));
-    Ok(())
-}
-
-/// Shows how far a copy is.
-struct CopyBar {
-    bar: ProgressBar,
-    has_named: bool,
-}
-
-impl CopyBar {
-    fn new() -> Self {
-        CopyBar { bar: bar(), has_named: false }
-    }
-
-    /// The first call names what is left out, before anything is written.
-    fn show(&mut self, now: &sql::CopyProgress) {
-        if !std::mem::replace(&mut self.has_named, true) {
-            now.left_out.iter().for_each(|left_out| self.bar.suspend(|| eprintln!("left out: {left_out}")));
-        }
-        if !now.table.is_empty() {
-            self.bar.set_message(format!("{}: {} rows", now.table, text::count(now.rows)));
-        }
-    }
-}
-
-/// Prints the rows of a shell command.
-pub fn lines(format: Format, names: &[&str], rows: &[Vec<String>]) -> Outcome {
-    let write = || -> io::Result<()> {
-        let mut out = Rows::new(output::stdout(), format, names)?;
-        for row in rows {
-            let cells: Vec<Cell<'_>> = row.iter().map(|text| Cell::Bytes(text.as_bytes())).collect();
-            out.row(&cells)?;
-        }
-        out.finish().map(drop)
-    };
-    write().map_err(Failure::stdout)
 }

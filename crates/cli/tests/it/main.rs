@@ -95,6 +95,7 @@ mod serve_without_sql;
 mod serving;
 mod ship;
 mod sql;
+mod sql_commands;
 #[cfg(feature = "ship")]
 mod takeover;
 mod transfer;
