@@ -39,7 +39,8 @@ pub struct Settings {
     /// the long case (http-kv) [default: each workload's own]
     #[arg(short, long, value_parser = parse_count)]
     pub iterations: Option<u64>,
-    /// How long the writer runs (steady) or each case runs (http-kv), in seconds, such as 10 or 0.5 [default: each workload's own]
+    /// How long the writer runs (steady) or each case runs (http-kv), in seconds, such as 10 or 0.5 [default: each
+    /// workload's own]
     #[arg(long, value_parser = parse_seconds)]
     pub seconds: Option<f64>,
     /// ceilings: how many rows the one transaction writes [default: the workload's own]

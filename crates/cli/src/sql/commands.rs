@@ -1,8 +1,10 @@
 //! The commands that begin with a dot, by the names and arguments of SQLite's shell.
 
 use super::dump;
+use super::literal::matches;
 use super::load::{self, Load};
 use super::mode::{Mode, NAMES};
+use super::run::script;
 use super::session::Session;
 use super::show::{Settings, Show};
 use crate::failure::{Failure, Outcome};
@@ -22,11 +24,7 @@ pub const COMMANDS: [Command; 23] = [
     (".exit", "", "End the shell"),
     (".headers", "on|off", "Print the names of the columns"),
     (".help", "", "Print this help"),
-    (
-        ".import",
-        "[--csv] [--skip N] FILE TABLE",
-        "Insert the lines of FILE, of which the first makes a new table",
-    ),
+    (".import", "[--csv] [--skip N] FILE TABLE", "Insert lines; the first one names a new table's columns"),
     (".indexes", "[PATTERN]", "List the indexes, or those of tables whose names match"),
     (".mode", "MODE", "Set the form of rows"),
     (".nullvalue", "TEXT", "Print TEXT for a null"),
@@ -152,8 +150,8 @@ fn help() -> String {
     };
     let commands: String = COMMANDS.iter().map(line).collect();
     format!(
-        "Statements end with a semicolon. Ctrl-C stops a running statement, Ctrl-D ends the shell. A command can be\n\
-         shortened, as `.sch`. PATTERN is one of LIKE. The modes are {NAMES}.\n{commands}"
+        "Statements end with a semicolon. Ctrl-C stops a running statement, Ctrl-D ends the shell.\n\
+         A command can be shortened, as `.sch`. PATTERN is one of LIKE. The modes are\n{NAMES}.\n{commands}"
     )
 }
 
@@ -199,34 +197,20 @@ fn read(session: &Session, show: &mut Show, file: &str) -> Outcome<bool> {
     let text = std::fs::read_to_string(file);
     let text = text.map_err(|cause| Failure::system(format!("read {file}"), cause))?;
     show.depth += 1;
-    let done = show.script(session, &text);
+    let done = script(session, show, &text);
     show.depth -= 1;
     done
-}
-
-/// Returns a text as a literal of SQL.
-pub fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-/// Returns the condition that a name matches a pattern, if there is one.
-pub fn matches(column: &str, pattern: Option<&str>) -> String {
-    pattern.map_or("1".to_owned(), |pattern| format!("{column} LIKE {}", literal(pattern)))
 }
 
 fn list(session: &Session, show: &Show, what: &str, pattern: Option<&str>) -> Outcome {
     let (name, from) = match what {
         ".tables" => {
-            let named = matches("name", pattern);
-            (
-                "table",
-                format!(
-                    "sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND {named}"
-                ),
-            )
+            let kinds = "type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'";
+            ("table", format!("sqlite_schema WHERE {kinds} AND {}", matches("name", pattern)))
         }
         ".indexes" => {
-            ("index", format!("sqlite_schema WHERE type = 'index' AND {}", matches("tbl_name", pattern)))
+            let named = matches("tbl_name", pattern);
+            ("index", format!("sqlite_schema WHERE type = 'index' AND {named}"))
         }
         _ => ("database", "pragma_database_list".to_owned()),
     };

@@ -1,12 +1,11 @@
 //! `.dump`: the database as statements that make it again, here or in SQLite.
 //!
-//! The order is that of SQLite's shell: tables with their rows, then indexes, triggers and views, so that a row fires no
-//! trigger. A virtual table is created and filled through itself, and the tables that keep its data are left out;
+//! The order is that of SQLite's shell: tables with their rows, then indexes, triggers and views, so that a row fires
+//! no trigger. A virtual table is created and filled through itself, and the tables that keep its data are left out.
 //! SQLite's shell enters it into `sqlite_schema` instead, which is refused here.
 
-use super::commands::{literal, matches};
-use super::mode::{identifier, write_literals};
-use super::session::{Receiver, Session};
+use super::literal::{identifier, literal, matches, write_literals};
+use super::session::{Nothing, Receiver, Session};
 use super::show::{Out, Show, bar};
 use crate::failure::{Failure, Outcome};
 use crate::output::Cell;
@@ -17,8 +16,8 @@ use std::io::{self, Write};
 /// Writes what matches the pattern, as one moment has it.
 pub fn dump(session: &Session, show: &Show, pattern: Option<&str>) -> Outcome {
     if session.connection().is_none() {
-        let message = ".dump needs one transaction, and each statement to a server is its own: dump a directory, or use \
-                       `pando backup` with the server's address";
+        let message = ".dump needs one transaction, and each statement to a server is its own: dump a \
+                       directory, or use `pando backup` with the server's address";
         return Err(Failure::Usage(message.to_owned()));
     }
     let run = |sql: &str| session.run(sql, &mut Nothing).map(drop);
@@ -87,8 +86,8 @@ impl Dump<'_> {
         let unwritable = |cause| self.show.unwritable(cause);
         let kind = Virtual::of(sql).ok_or_else(|| {
             Failure::Failed(format!(
-                "the rows of the virtual table {name:?} cannot be dumped; --to-sqlite FILE keeps it, and .dump PATTERN \
-                 dumps other tables"
+                "the rows of the virtual table {name:?} cannot be dumped; --to-sqlite FILE keeps it, and \
+                 .dump PATTERN dumps other tables"
             ))
         })?;
         writeln!(out, "{sql};").map_err(unwritable)?;
@@ -113,9 +112,10 @@ impl Dump<'_> {
             columns.insert_str(0, "rowid,");
             named = format!("({columns})");
         }
-        self.bar.set_message(format!("{name}: {} rows in all", text::count(self.rows)));
         let begin = format!("INSERT INTO {table}{named} VALUES(");
-        let mut inserts = Inserts { begin: begin.as_bytes(), out, failed: None, count: 0 };
+        let (bar, before) = (&self.bar, self.rows);
+        let note = |rows| bar.set_message(format!("{name}: {} rows", text::count(before + rows)));
+        let mut inserts = Inserts { begin: begin.as_bytes(), out, note: &note, failed: None, count: 0 };
         let done = self.session.run(&format!("SELECT {columns} FROM {table}"), &mut inserts);
         self.rows += inserts.count;
         match inserts.failed {
@@ -161,10 +161,15 @@ fn is_virtual(sql: &str) -> bool {
         .all(|wanted| words.next().is_some_and(|word| word.eq_ignore_ascii_case(wanted)))
 }
 
+/// How many rows are written between two looks at the bar.
+const NOTED: u64 = 4096;
+
 /// Writes rows as statements.
 struct Inserts<'o, 'f> {
     begin: &'o [u8],
     out: &'o mut Out<'f>,
+    /// Shows how many rows there were.
+    note: &'o dyn Fn(u64),
     failed: Option<io::Error>,
     count: u64,
 }
@@ -175,6 +180,9 @@ impl Receiver for Inserts<'_, '_> {
     }
 
     fn row(&mut self, cells: &[Cell<'_>]) -> Outcome {
+        if self.count.is_multiple_of(NOTED) {
+            (self.note)(self.count);
+        }
         self.count += 1;
         let mut write = || {
             self.out.write_all(self.begin)?;
@@ -185,18 +193,5 @@ impl Receiver for Inserts<'_, '_> {
             self.failed = Some(cause);
             Failure::ReaderGone
         })
-    }
-}
-
-/// Takes no rows.
-pub struct Nothing;
-
-impl Receiver for Nothing {
-    fn columns(&mut self, _: &[String]) -> Outcome {
-        Ok(())
-    }
-
-    fn row(&mut self, _: &[Cell<'_>]) -> Outcome {
-        Ok(())
     }
 }

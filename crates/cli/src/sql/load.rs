@@ -1,10 +1,9 @@
 //! `.import`: the lines of a file as rows of a table, as SQLite's shell inserts them.
 
-use super::commands::literal;
-use super::dump::Nothing;
-use super::mode::{Mode, identifier};
+use super::literal::{identifier, literal};
+use super::mode::Mode;
 use super::script::failure;
-use super::session::Session;
+use super::session::{Nothing, Session};
 use super::show::{Settings, bar};
 use crate::failure::{Failure, Outcome};
 use crate::output::Format;
@@ -115,7 +114,7 @@ fn rows(session: &Session, connection: &Connection, load: &Load, reader: &mut cs
                 eprintln!("{}:{line}: {} values for {width} columns; {what}", load.file, record.len());
             });
         }
-        let values = record.iter().take(width).map(|field| text_or_bytes(field));
+        let values = record.iter().take(width).map(text_or_bytes);
         let values: Vec<_> = values.chain(std::iter::repeat(Value::Null)).take(width).collect();
         insert.execute(&values).map_err(|error| match failure(error) {
             Failure::Failed(message) => Failure::Failed(format!("{}:{line}: {message}", load.file)),

@@ -1,18 +1,20 @@
 //! `sql`: runs statements from the command line, from standard input, or at a prompt.
 //!
-//! * [`shell`]: the prompt. [`script`]: texts are divided into statements and commands.
-//! * [`show`]: runs them, and writes rows in a [`mode`].
+//! * [`shell`]: the prompt. [`script`]: texts are divided into statements and commands, and [`mod@run`] runs them.
 //! * [`commands`]: those that begin with a dot. [`dump`], [`load`]: two of them. [`copies`]: files of SQLite.
+//! * [`show`]: runs a statement, and writes its rows in a [`mode`] of which some use the words of SQL ([`literal`]).
 //! * [`session`]: where statements run, in this process or on a server ([`remote`]). A store is opened by this process.
 
 mod shell;
 mod script;
-mod show;
-mod mode;
+mod run;
 mod commands;
 mod dump;
 mod load;
 mod copies;
+mod show;
+mod mode;
+mod literal;
 mod session;
 mod remote;
 
@@ -33,9 +35,9 @@ use std::path::PathBuf;
 
 const HELP: &str = "\
 Without STATEMENTS, the command reads them from standard input: at a terminal with a prompt, otherwise until the end of
-the input or the first statement that fails. A statement outside of BEGIN and COMMIT is a transaction by itself. Commands
-of SQLite's shell, such as `.tables`, `.schema`, `.dump`, `.import` and `.mode`, can stand in the place of a statement;
-`.help` lists them. docs/sql.md describes the differences from SQLite.
+the input or the first statement that fails. A statement outside of BEGIN and COMMIT is a transaction by itself.
+Commands of SQLite's shell, such as `.tables`, `.schema`, `.dump`, `.import` and `.mode`, can stand in the place of a
+statement; `.help` lists them. docs/sql.md describes the differences from SQLite.
 
 SQL does not see the tables of keys and values that `pando put` writes: a table of SQL with the same name is another
 table. `SELECT name FROM sqlite_schema` lists the tables of SQL.
@@ -120,11 +122,11 @@ pub fn run(args: &SqlArgs) -> Outcome {
 /// Runs the statements of the command line, those of standard input, or those that are typed.
 fn statements(session: &Session, show: &mut Show, args: &SqlArgs) -> Outcome {
     if args.statements.is_empty() && stdin().is_terminal() {
-        return shell::run(session, show);
+        return shell::prompt(session, show);
     }
     if !args.statements.is_empty() {
         for text in &args.statements {
-            if !show.script(session, text)? {
+            if !run::script(session, show, text)? {
                 break;
             }
         }
@@ -133,7 +135,7 @@ fn statements(session: &Session, show: &mut Show, args: &SqlArgs) -> Outcome {
     let mut text = String::new();
     let refused = |cause| Failure::system("read standard input", cause);
     stdin().lock().read_to_string(&mut text).map_err(refused)?;
-    show.script(session, &text).map(drop)
+    run::script(session, show, &text).map(drop)
 }
 
 /// Returns the failure of a file of SQLite that cannot be read. The advice for these kinds of errors is about databases

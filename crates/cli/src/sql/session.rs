@@ -108,3 +108,16 @@ impl Receiver for Texts {
         Ok(())
     }
 }
+
+/// Takes no rows.
+pub struct Nothing;
+
+impl Receiver for Nothing {
+    fn columns(&mut self, _: &[String]) -> Outcome {
+        Ok(())
+    }
+
+    fn row(&mut self, _: &[Cell<'_>]) -> Outcome {
+        Ok(())
+    }
+}

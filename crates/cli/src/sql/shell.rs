@@ -2,6 +2,7 @@
 //! dot.
 
 use super::commands::COMMANDS;
+use super::run;
 use super::script::{Item, items};
 use super::session::Session;
 use super::show::Show;
@@ -86,7 +87,7 @@ impl Completer for Words {
 }
 
 /// Reads and runs input until its end.
-pub fn run(session: &Session, show: &mut Show) -> Outcome {
+pub fn prompt(session: &Session, show: &mut Show) -> Outcome {
     let broken = |error: ReadlineError| Failure::Failed(format!("the terminal: {error}"));
     let mut editor: Editor<Words, DefaultHistory> = Editor::new().map_err(broken)?;
     editor.set_helper(Some(Words { names: session.names() }));
@@ -140,7 +141,7 @@ fn typed(session: &Session, show: &mut Show, text: &str) -> (String, bool) {
         if matches!(item, Item::Statement { is_complete: false, .. }) {
             return (rest.to_owned(), true);
         }
-        match show.item(session, item) {
+        match run::one(session, show, item) {
             Ok(true) => {}
             Ok(false) => return (String::new(), false),
             Err(failure) => {

@@ -1,10 +1,8 @@
-//! Runs texts, and writes results to standard output or to a file, and durations to standard error.
+//! Runs statements, and writes their rows to standard output or to a file, and durations to standard error.
 
-use super::commands;
 use super::mode::{Mode, Printer};
-use super::script::{Item, items};
 use super::session::{Receiver, Session};
-use crate::failure::{Doing, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Looks};
 use crate::text;
 use indicatif::ProgressBar;
@@ -122,49 +120,8 @@ impl Show {
         }))
     }
 
-    /// Runs a text, up to the first failure or, after `.bail off`, to its end. A failure names the line of its
-    /// statement. Returns whether the program goes on: not after `.quit`.
-    pub fn script(&mut self, session: &Session, text: &str) -> Outcome<bool> {
-        let has_lines = text.trim_end().contains('\n');
-        let mut has_failed = false;
-        for (line, item, _) in items(text) {
-            match self.item(session, item) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(failure) => {
-                    let failure = if has_lines { at_line(failure, line) } else { failure };
-                    if self.settings.bail {
-                        return Err(failure);
-                    }
-                    failure.report(Doing::Using);
-                    has_failed = true;
-                }
-            }
-        }
-        if has_failed { Err(Failure::Reported(1)) } else { Ok(true) }
-    }
-
-    /// Runs a statement or a command. Returns whether the program goes on.
-    pub fn item(&mut self, session: &Session, item: Item<'_>) -> Outcome<bool> {
-        let text = match item {
-            Item::Statement { text, .. } | Item::Command(text) => text,
-        };
-        let is_once = self.target.as_ref().is_some_and(|target| target.is_once);
-        if self.settings.echo {
-            self.write(|out| writeln!(out, "{text}"))?;
-        }
-        let done = match item {
-            Item::Statement { text, .. } => self.statement(session, text).map(|()| true),
-            Item::Command(text) => commands::run(session, self, text),
-        };
-        if is_once {
-            self.target = None;
-        }
-        done
-    }
-
     /// Runs a statement and writes its rows.
-    fn statement(&mut self, session: &Session, sql: &str) -> Outcome {
+    pub fn statement(&mut self, session: &Session, sql: &str) -> Outcome {
         if self.settings.plans && !begins_with(sql, &["EXPLAIN"]) {
             self.run(session, &format!("EXPLAIN QUERY PLAN {sql}"))?;
         }
@@ -220,6 +177,11 @@ impl Show {
         }
     }
 
+    /// Returns whether output goes to a file for the present item only.
+    pub fn is_sent_once(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.is_once)
+    }
+
     /// Sends output to a new file, or, without one, to standard output again.
     pub fn send_to(&mut self, path: Option<&Path>, is_once: bool) -> Outcome {
         self.target = match path {
@@ -249,14 +211,6 @@ impl Show {
     fn printer(&self, names: &[String]) -> io::Result<Printer<Out<'_>>> {
         let Settings { mode, separator, .. } = &self.settings;
         Printer::new(self.out(), mode, separator.as_deref(), self.settings.looks(), names)
-    }
-}
-
-fn at_line(failure: Failure, line: usize) -> Failure {
-    match failure {
-        Failure::Failed(message) => Failure::Failed(format!("line {line}: {message}")),
-        Failure::Usage(message) => Failure::Usage(format!("line {line}: {message}")),
-        other => other,
     }
 }
 

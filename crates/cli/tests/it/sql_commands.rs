@@ -54,21 +54,35 @@ fn each_mode_writes_rows_as_sqlite_does() {
         ("quote", "1,'apple',NULL\n2,'O''Neill''s',X'00ff'\n"),
         (
             "insert f",
-            "INSERT INTO \"f\" VALUES(1,'apple',NULL);\nINSERT INTO \"f\" VALUES(2,'O''Neill''s',X'00ff');\n",
+            "INSERT INTO \"f\" VALUES(1,'apple',NULL);\n\
+             INSERT INTO \"f\" VALUES(2,'O''Neill''s',X'00ff');\n",
         ),
         ("line", "  id = 1\nname = apple\nseed = \n\n  id = 2\nname = O'Neill's\nseed = \0\u{fffd}\n"),
         ("column", "id  name       seed\n1   apple      null\n2   O'Neill's  0x00ff\n"),
         (
             "markdown",
-            "| id | name      | seed   |\n|----|-----------|--------|\n| 1  | apple     |        |\n| 2  | O'Neill's | 0x00ff |\n",
+            "| id | name      | seed   |\n\
+             |----|-----------|--------|\n\
+             | 1  | apple     |        |\n\
+             | 2  | O'Neill's | 0x00ff |\n",
         ),
         (
             "table",
-            "+----+-----------+--------+\n| id | name      | seed   |\n+----+-----------+--------+\n| 1  | apple     |        |\n| 2  | O'Neill's | 0x00ff |\n+----+-----------+--------+\n",
+            "+----+-----------+--------+\n\
+             | id | name      | seed   |\n\
+             +----+-----------+--------+\n\
+             | 1  | apple     |        |\n\
+             | 2  | O'Neill's | 0x00ff |\n\
+             +----+-----------+--------+\n",
         ),
         (
             "box",
-            "┌────┬───────────┬────────┐\n│ id │ name      │ seed   │\n├────┼───────────┼────────┤\n│ 1  │ apple     │        │\n│ 2  │ O'Neill's │ 0x00ff │\n└────┴───────────┴────────┘\n",
+            "┌────┬───────────┬────────┐\n\
+             │ id │ name      │ seed   │\n\
+             ├────┼───────────┼────────┤\n\
+             │ 1  │ apple     │        │\n\
+             │ 2  │ O'Neill's │ 0x00ff │\n\
+             └────┴───────────┴────────┘\n",
         ),
     ];
     for (mode, expected) in cases {
@@ -173,7 +187,8 @@ fn scripts_read_files_write_files_and_end_where_they_are_set_to() {
     let lines = script(
         &path,
         &format!(
-            ".mode list\n.once {0}\nSELECT 1;\nSELECT 2;\n.output {1}\n.tables\nSELECT 3;\n.output\nSELECT 4;",
+            ".mode list\n.once {0}\nSELECT 1;\nSELECT 2;\n\
+             .output {1}\n.tables\nSELECT 3;\n.output\nSELECT 4;",
             at("once"),
             at("more")
         ),
