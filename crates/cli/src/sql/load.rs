@@ -76,11 +76,13 @@ pub fn load(session: &Session, load: &Load) -> Outcome {
         .delimiter(load.separator)
         .from_reader(file);
     session.run("SAVEPOINT pando_import", &mut Nothing)?;
-    let done = rows(session, connection, load, &mut reader);
+    let release = || session.run("RELEASE pando_import", &mut Nothing).map(drop);
+    let done = rows(session, connection, load, &mut reader).and_then(|()| release());
     if done.is_err() {
+        // Also after a commit that was refused: then the savepoint is still there.
         session.run("ROLLBACK TO pando_import", &mut Nothing)?;
+        release()?;
     }
-    session.run("RELEASE pando_import", &mut Nothing)?;
     done
 }
 
