@@ -42,7 +42,17 @@ pub trait Source: Debug + Send + Sync {
     ///
     /// # Errors
     /// If something of it fails. The replica then goes on as one.
-    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<()>;
+    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<TakeOver>;
+}
+
+/// The result of [`Source::take_over`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeOver {
+    /// The database has taken over.
+    Done,
+    /// The source has dropped the database, and still has everything that the copy has. The copy is removed, because a
+    /// database whose drop was acknowledged must not come back.
+    WasDropped,
 }
 
 /// The commits of a database, as its source makes them.

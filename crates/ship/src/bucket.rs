@@ -34,6 +34,8 @@ pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     shown: String,
+    /// Which database of its name it is for; `None` for the newest one. See `incarnation`.
+    incarnation: Option<Incarnation>,
     runtime: Arc<Runtime>,
     puts: Arc<AtomicU64>,
 }
@@ -48,6 +50,15 @@ impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
+}
+
+/// One database of a name.
+#[derive(Clone, Debug)]
+struct Incarnation {
+    number: u64,
+    /// The prefix of the first one, and how messages show it.
+    home: Path,
+    shown: String,
 }
 
 /// What became of an object that was to be created.
@@ -97,7 +108,8 @@ impl Bucket {
         let runtime =
             runtime.map_err(|cause| Error::io("start the thread for requests to the bucket", cause))?;
         let (prefix, shown) = (path(prefix)?, shown.to_owned());
-        Ok(Bucket { store, prefix, shown, runtime: Arc::new(runtime), puts: Arc::default() })
+        let (incarnation, runtime) = (None, Arc::new(runtime));
+        Ok(Bucket { store, prefix, shown, incarnation, runtime, puts: Arc::default() })
     }
 
     /// Returns the folder `name` of this bucket as a bucket of its own. Use one for each of several databases.
@@ -107,7 +119,37 @@ impl Bucket {
     pub fn within(&self, name: &str) -> Result<Self> {
         let prefix = path(&format!("{}/{name}", self.prefix))?;
         let shown = format!("{}/{name}", self.shown);
-        Ok(Bucket { prefix, shown, puts: Arc::default(), ..self.clone() })
+        Ok(Bucket { prefix, shown, incarnation: None, puts: Arc::default(), ..self.clone() })
+    }
+
+    /// Returns the number of the database that the bucket is for; `None` for the newest one of its name.
+    pub(crate) fn own_incarnation(&self) -> Option<u64> {
+        self.incarnation.as_ref().map(|incarnation| incarnation.number)
+    }
+
+    /// Returns where a name's databases are: the prefix of the first one, and how messages show it.
+    fn home(&self) -> (&Path, &str) {
+        match &self.incarnation {
+            Some(incarnation) => (&incarnation.home, &incarnation.shown),
+            None => (&self.prefix, &self.shown),
+        }
+    }
+
+    /// Returns the bucket of one database of this name, with this folder below [`Bucket::home`]. It counts the same
+    /// puts.
+    pub(crate) fn of_incarnation(&self, number: u64, folder: Option<&str>) -> Self {
+        let (home, shown) = self.home();
+        let incarnation = Some(Incarnation { number, home: home.clone(), shown: shown.to_owned() });
+        let (prefix, shown) = match folder {
+            None => (home.clone(), shown.to_owned()),
+            Some(folder) => {
+                let folder = Path::from(folder);
+                let parts = home.parts().chain(folder.parts());
+                let prefix = Path::from_iter(parts.map(|part| part.as_ref().to_owned()));
+                (prefix, format!("{shown}/{folder}"))
+            }
+        };
+        Bucket { prefix, shown, incarnation, ..self.clone() }
     }
 
     /// Returns how many puts were sent.
@@ -212,10 +254,11 @@ impl Bucket {
         Ok(names)
     }
 
-    /// Lists what lies directly in the bucket: folders, by name.
-    pub(crate) fn folders(&self) -> Result<Vec<String>> {
-        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.prefix)));
-        let listed = listed.map_err(|error| self.failed("", "list", error))?;
+    /// Lists what lies directly in `folder`, or in the bucket: folders, by name.
+    pub(crate) fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        let prefix = self.path(folder);
+        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
+        let listed = listed.map_err(|error| self.failed(folder, "list", error))?;
         Ok(listed.common_prefixes.iter().map(|path| self.name_of(path)).collect())
     }
 

@@ -183,7 +183,7 @@ mod tests {
                 bucket.exists("log/3").unwrap_err(),
                 bucket.list("log", None).unwrap_err(),
                 bucket.list("log", Some("log/0")).unwrap_err(),
-                bucket.folders().unwrap_err(),
+                bucket.folders("").unwrap_err(),
                 bucket.delete("log/1").unwrap_err(),
             ];
             for error in said {

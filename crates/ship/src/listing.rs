@@ -22,8 +22,10 @@ pub struct Listing {
     pub newest_time_ms: u64,
     /// The number of the newest segment.
     pub newest_segment: u64,
-    /// Whether the newest writer may be alive, because it has not released the lineage.
+    /// Whether the newest writer may be alive, because it has not released the lineage, or dropped the database.
     pub is_held: bool,
+    /// When the database was dropped, in milliseconds since 1970; `None` if it was not.
+    pub dropped_ms: Option<u64>,
     /// The states that can be restored, oldest first.
     pub bases: Vec<Reach>,
 }
@@ -83,19 +85,20 @@ impl Bucket {
             newest_commit,
             newest_time_ms,
             newest_segment: head.map_or(0, |head| head.number),
-            is_held: head.is_some_and(|head| !head.is_release),
+            is_held: head.is_some_and(|head| head.is_held()),
+            dropped_ms: head.and_then(|head| head.dropped_ms),
             bases,
         })
     }
 
-    /// Returns whether the bucket holds a database whose newest writer has not [released](crate::Shipper::release) it.
-    /// That writer may be alive.
+    /// Returns whether the bucket holds a database whose newest writer has not [released](crate::Shipper::release) it,
+    /// and has not dropped it. That writer may be alive.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.
     pub fn is_held(&self) -> Result<bool> {
         let Some(lineage) = Lineage::open(self)? else { return Ok(false) };
-        Ok(lineage.tail()?.is_some_and(|tail| !tail.head.is_release))
+        Ok(lineage.tail()?.is_some_and(|tail| tail.head.is_held()))
     }
 
     /// Returns the newest commit in the bucket; 0 if it has no log yet.
@@ -107,7 +110,7 @@ impl Bucket {
         Ok(Lineage::expect(self)?.tail()?.map_or(0, |tail| tail.head.last_commit))
     }
 
-    /// Returns whether the bucket holds a shipped database.
+    /// Returns whether the bucket holds a shipped database, or held one that was dropped.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached.
@@ -115,18 +118,23 @@ impl Bucket {
         self.exists(name::LINEAGE)
     }
 
-    /// Lists the folders of the bucket that hold a shipped database, as a server fills it.
+    /// Lists the folders of the bucket that hold a shipped database, as a server fills it, dropped ones included.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of a database is missing.
     pub fn databases(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        for folder in self.folders()? {
-            let bucket = self.within(&folder)?;
-            if bucket.is_shipped()? || Lineage::lost(&bucket)?.is_some() {
+        for folder in self.folders("")? {
+            if self.within(&folder)?.holds_a_lineage()? {
                 found.push(folder);
             }
         }
         Ok(found)
+    }
+
+    /// Whether there is a lineage, or what is left of one whose object is missing, which is an error.
+    fn holds_a_lineage(&self) -> Result<bool> {
+        // The folder of the first database may have been removed after it was dropped.
+        Ok(self.is_shipped()? || self.newest_incarnation()? > 1 || Lineage::lost(self)?.is_some())
     }
 }

@@ -7,6 +7,8 @@ pub(crate) const EPOCHS: &str = "epochs";
 pub(crate) const FLOORS: &str = "floors";
 pub(crate) const BASES: &str = "base";
 pub(crate) const LOG: &str = "log";
+/// The further databases of a name, after the first was dropped.
+pub(crate) const INCARNATIONS: &str = "incarnations";
 /// The parts of bases.
 pub(crate) const BASE_PARTS: &str = "parts/base";
 /// The parts of long changes, in a folder for each segment.

@@ -82,9 +82,19 @@ pub fn of_database(bucket: &Bucket, name: &str) -> pando::Result<Bucket> {
     bucket.within(name)
 }
 
-/// Returns the names of the databases in the bucket of a server. A bucket that has one database has the default one.
+/// Returns the names of the databases in the bucket of a server, without those that were dropped. A bucket that has one
+/// database has the default one.
 pub fn databases(bucket: &Bucket) -> pando::Result<Vec<String>> {
-    if bucket.is_shipped()? { Ok(vec![server::DEFAULT_DATABASE.to_owned()]) } else { bucket.databases() }
+    if bucket.is_shipped()? {
+        return Ok(vec![server::DEFAULT_DATABASE.to_owned()]);
+    }
+    let mut names = Vec::new();
+    for name in bucket.databases()? {
+        if bucket.within(&name)?.dropped_ms()?.is_none() {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// Parses `--at` and `--commit`.
@@ -96,13 +106,19 @@ pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
     })
 }
 
-/// Runs `pando restore URL DIR`.
-pub fn restore(bucket: &Bucket, goal: Goal, target: &Path, format: Format) -> Outcome {
+/// Runs `pando restore URL DIR`. Of several databases of one name, `number` selects one; without it, the newest is
+/// restored.
+pub fn restore(bucket: &Bucket, number: Option<u64>, goal: Goal, target: &Path, format: Format) -> Outcome {
+    let bucket = &number.map_or_else(|| Ok(bucket.clone()), |number| bucket.incarnation(number))?;
     let bar = ProgressBar::no_length();
     bar.set_style(ProgressStyle::with_template("{bytes} {bytes_per_sec}").expect("the template is right"));
     let report = ship::restore(bucket, goal, target, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    write_report(&report?, format)
+    let report = report?;
+    if let Some(dropped_ms) = report.dropped_ms {
+        eprintln!("note: this database was dropped at {}", ship::moment(dropped_ms));
+    }
+    write_report(&report, format)
 }
 
 fn write_report(report: &Report, format: Format) -> Outcome {

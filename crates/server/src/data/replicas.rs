@@ -257,7 +257,7 @@ pub fn redirected<T>(answer: Answer<T>, replicas: Option<&Replicas>, uri: &Uri) 
 mod tests {
     use super::*;
     use crate::data::databases::Databases;
-    use crate::following::Feed;
+    use crate::following::{Feed, TakeOver};
     use crate::shipping::{Ship, Shipped, Shipping};
     use pando::{Budget, Durability, ErrorKind, Result};
     use std::path::Path;
@@ -288,7 +288,7 @@ mod tests {
             unreachable!()
         }
 
-        fn take_over(&self, _: &str, _: &Path, _: &Database) -> Result<()> {
+        fn take_over(&self, _: &str, _: &Path, _: &Database) -> Result<TakeOver> {
             unreachable!()
         }
     }
@@ -338,6 +338,10 @@ mod tests {
         }
 
         fn release(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn drop_database(&self) -> Result<()> {
             Ok(())
         }
     }

@@ -1,6 +1,7 @@
 //! Tests over buckets in memory that lose, delay, duplicate and reorder requests, and over a model of a database.
 
 mod damage;
+mod drops;
 pub mod faulty;
 pub mod model;
 mod race;
