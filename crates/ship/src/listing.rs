@@ -3,7 +3,7 @@
 use crate::bucket::Bucket;
 use crate::lineage::{Lineage, Standing};
 use crate::name;
-use base::Result;
+use base::{ErrorKind, Result};
 use serde::Serialize;
 
 /// The lineage of a bucket.
@@ -46,6 +46,18 @@ pub struct Reach {
     pub epoch: u64,
     /// How many bytes the base has in the bucket.
     pub bytes: u64,
+}
+
+/// The listing of one database in the bucket of a server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NamedListing {
+    /// The name of the database; empty if the bucket is for one alone.
+    pub database: String,
+    /// Which database of this name it is: see [`Bucket::incarnation`].
+    pub incarnation: u64,
+    /// The listing, or why it cannot be read.
+    pub listing: Result<Listing>,
 }
 
 impl Bucket {
@@ -130,6 +142,53 @@ impl Bucket {
             }
         }
         Ok(found)
+    }
+
+    /// Lists the states of all databases in the bucket of a server, or of the one that a bucket is for, dropped ones
+    /// included. A damaged one does not keep the others from being listed.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bucket = pando_ship::Bucket::connect(dir.path().to_str().unwrap())?;
+    /// for found in bucket.listings()? {
+    ///     match found.listing {
+    ///         Ok(listing) => println!("{}: {} bases", found.database, listing.bases.len()),
+    ///         Err(error) => eprintln!("{}: {error}", found.database),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` if the bucket cannot be reached.
+    pub fn listings(&self) -> Result<Vec<NamedListing>> {
+        let mut found = Vec::new();
+        if self.is_shipped()? || self.incarnations()?.len() > 1 {
+            self.list_incarnations("", &mut found)?;
+            return Ok(found);
+        }
+        for database in self.folders("")? {
+            self.within(&database)?.list_incarnations(&database, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Adds the listings of all databases of this name, which is `database`.
+    fn list_incarnations(&self, database: &str, found: &mut Vec<NamedListing>) -> Result<()> {
+        for incarnation in self.incarnations()? {
+            let listing = match self.incarnation(incarnation)?.listing() {
+                // No folder of a database, or one whose objects were removed after it was dropped.
+                Err(error) if error.kind() == ErrorKind::Missing => continue,
+                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Foreign) => {
+                    Err(error)
+                }
+                listing => Ok(listing?),
+            };
+            found.push(NamedListing { database: database.to_owned(), incarnation, listing });
+        }
+        Ok(())
     }
 
     /// Whether there is a lineage, or what is left of one whose object is missing, which is an error.

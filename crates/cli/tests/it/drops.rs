@@ -1,7 +1,7 @@
 //! Databases that are dropped on a server that ships, with a folder as the bucket.
 #![cfg(feature = "ship")]
 
-use crate::common::{pando, stdout, text};
+use crate::common::{pando, text};
 use crate::http::Server;
 use std::fs;
 use std::path::Path;
@@ -84,8 +84,8 @@ fn a_dropped_database_does_not_come_back_and_its_name_is_free() {
         let target = path(dir.path(), name);
         let url = format!("{bucket}/{}", words[0]);
         let said = pando([&["restore", &url, &target], &words[1..]].concat());
-        let note = String::from_utf8(said.stderr.clone()).unwrap();
-        stdout(said);
+        let note = String::from_utf8(said.stderr).unwrap();
+        assert!(said.status.success(), "{note}");
         (scan(&target), note)
     };
     let (rows, note) = restored(&["shop", "--incarnation", "1"], "old-shop");
@@ -159,4 +159,44 @@ fn a_replica_of_the_bucket_notices_a_drop() {
     let next = Server::start_with(&dir.path().join("next"), &sync);
     assert_eq!((get(&next, "shop", "of-the-successor"), get(&next, "gone", "another")), (200, 200));
     assert_eq!(get(&next, "gone", "old"), 404);
+}
+
+#[test]
+fn a_list_of_a_bucket_goes_on_after_a_damaged_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = path(dir.path(), "bucket");
+    let server = Server::start_with(&dir.path().join("data"), &["--ship", &bucket, "--ship-mode", "sync"]);
+    for name in ["a", "b", "c"] {
+        create(&server, name, "k");
+    }
+    remove(&server, "c");
+    create(&server, "c", "again");
+    assert!(server.terminate().success());
+    let list = |words: &[&str]| {
+        let said = pando([&["restore", &bucket, "--list"], words].concat());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (said.status.code().unwrap(), text(said.stdout), text(said.stderr))
+    };
+    let (code, listed, said) = list(&["--format", "ndjson"]);
+    assert_eq!((code, said.as_str()), (0, ""), "{listed}");
+    let rows: Vec<serde_json::Value> = listed.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let row = |name: &str, incarnation: u64| {
+        let found = rows.iter().find(|row| row["database"] == name && row["incarnation"] == incarnation);
+        found.unwrap_or_else(|| panic!("{name} {incarnation} in {listed}")).clone()
+    };
+    assert!(row("a", 1)["dropped_ms"].is_null() && row("c", 2)["dropped_ms"].is_null());
+    assert!(row("c", 1)["dropped_ms"].as_u64().is_some_and(|at| at > 0));
+    // One bit of one, and the object of another.
+    let lineage = format!("{bucket}/a/lineage");
+    let mut bytes = fs::read(&lineage).unwrap();
+    bytes[70] ^= 1;
+    fs::write(&lineage, bytes).unwrap();
+    fs::remove_file(format!("{bucket}/c/lineage")).unwrap();
+    let (code, listed, said) = list(&["--format", "csv"]);
+    assert_eq!(code, 3, "{said}");
+    let names: Vec<_> = listed.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
+    assert_eq!(names, ["b", "c", "default"], "{listed}");
+    for what in ["/a: lineage: expected SHA-256", "/c/lineage is missing"] {
+        assert!(said.contains(what), "{what} in {said}");
+    }
 }

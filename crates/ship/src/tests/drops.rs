@@ -224,6 +224,51 @@ fn a_replica_says_that_its_database_was_dropped() {
     assert_eq!(history, model.history());
 }
 
+/// A number that no name reaches is looked at once, and the numbers below it are not counted through.
+#[test]
+fn a_forged_incarnation_is_an_error() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    dropped(&store, &model);
+    let (last, number) = (base::limits::NUMBER_LIMIT - 1, base::limits::NUMBER_LIMIT);
+    for number in [0, last, number, u64::MAX] {
+        let path = format!("prefix/{}/{}", name::numbered(name::INCARNATIONS, number), name::LINEAGE);
+        store.write(&object_store::path::Path::from(path), b"forged, and long enough to be an object");
+    }
+    assert_eq!(store.bucket().incarnations().unwrap(), [1, last]);
+    let found = store.bucket().listings().unwrap();
+    assert!(found[0].listing.is_ok() && found.len() == 2, "{found:?}");
+    assert_eq!(found[1].listing.as_ref().unwrap_err().kind(), ErrorKind::Foreign);
+    assert_eq!(start(&store, &model).stop().unwrap_err().kind(), ErrorKind::Foreign);
+    assert!(store.bucket().incarnation(0).is_err() && store.bucket().incarnation(number).is_err());
+}
+
+/// A folder of a higher number is not the newest one as long as no writer has begun a lineage there.
+#[test]
+fn an_incarnation_without_a_lineage_does_not_count_or_is_an_error() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    ship_all(&store, &model, Options::default());
+    let path = |name: &str| {
+        let folder = name::numbered(name::INCARNATIONS, 2);
+        object_store::path::Path::from(format!("prefix/{folder}/{name}"))
+    };
+    store.write(&path("notes"), b"of a stranger");
+    assert_eq!(number(&store), 1);
+    model.commit(1, "goes on where it was");
+    ship_all(&store, &model, Options::default());
+    assert_eq!(restored(&store, Goal::Newest).unwrap().1, model.history());
+    dropped(&store, &model);
+    ship_all(&store, &another(), Options::default());
+    assert_eq!(number(&store), 2);
+    store.remove(&path("lineage"));
+    for error in [store.bucket().newest_incarnation().unwrap_err(), store.bucket().dropped_ms().unwrap_err()]
+    {
+        assert!(
+            error.kind() == ErrorKind::Corruption && error.to_string().contains("lineage is missing"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_damaged_drop_is_named_and_nothing_is_read_after_one() {
     let (store, model) = (Faulty::new(1), Model::new(1));
