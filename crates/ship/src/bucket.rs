@@ -19,6 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
+/// No object is longer. The longest are segments, of 64 MiB, and the manifest of a base: it has 56 bytes for each part
+/// of 8 MiB, so this is that of a base of 37 TiB.
+const MOST_OBJECT_BYTES: u64 = 256 << 20;
+
 /// A folder of an object store, which holds one lineage.
 ///
 /// ```
@@ -195,9 +199,21 @@ impl Bucket {
 
     async fn fetch(&self, name: &str) -> Result<Option<Bytes>> {
         let path = self.path(name);
-        let read = async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await };
+        let read = async {
+            let found = self.store.get_opts(&path, GetOptions::default()).await?;
+            // The store reserves memory for all of it.
+            match found.meta.size {
+                0..=MOST_OBJECT_BYTES => found.bytes().await.map(Ok),
+                bytes => Ok(Err(bytes)),
+            }
+        };
         match read.await {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(Ok(bytes)) => Ok(Some(bytes)),
+            Ok(Err(bytes)) => {
+                let message =
+                    format!("{}/{name} has {bytes} bytes, and no object of Pando has so many", self.shown);
+                Err(Error::corruption(message))
+            }
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(name, "read", error)),
         }
