@@ -239,8 +239,10 @@ impl Worker {
     }
 
     /// Begins a base, beside the log of this very lineage.
-    fn draft(&self) -> Result<Drafting> {
-        Drafting::begin(&self.source, &self.writer().lineage.bucket)
+    fn draft(&mut self) -> Result<Drafting> {
+        let writer = self.writer.as_mut().expect("the lineage was taken over");
+        let attempt = writer.begin_attempt();
+        Drafting::begin(&self.source, &writer.lineage.bucket, attempt)
     }
 
     /// Looks for what is no longer needed. Commits do not wait for it to succeed: the next base is the next occasion.

@@ -20,10 +20,10 @@
 //! The order of segments, and nothing else, says who wrote when. No clock is read.
 //!
 //! # Dropping
-//! The last segment of a lineage may say that its database was dropped. It is put under the next number like every other
-//! segment, so a writer that was replaced cannot drop what its successor has. It is put before the directory is removed:
-//! after a crash in between, the database is still there, and goes on in a lineage of its own (see `incarnation`). The
-//! drop was not acknowledged then.
+//! The last segment of a lineage may say that its database was dropped. It is put under the next number like every
+//! other segment, so a writer that was replaced cannot drop what its successor has. It is put before the directory is
+//! removed: after a crash in between, the database is still there, and goes on in a lineage of its own (see
+//! `incarnation`). The drop was not acknowledged then.
 //!
 //! # One segment, one content
 //! A put whose outcome is unknown may still arrive. The bytes for a number are therefore kept until the number is
@@ -42,6 +42,7 @@ use crate::source::Identity;
 use base::env::{Clock, Random};
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
+use std::collections::HashSet;
 
 /// The end of the log, as its writer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,10 @@ pub(crate) struct Writer {
     author: Author,
     tail: Tail,
     pending: Option<Pending>,
+    /// How many bases this writer has begun.
+    attempts: u32,
+    /// The attempts of the bases that it has published, or may have.
+    published: HashSet<u64>,
 }
 
 /// A segment whose bytes are final, and that is not known to be in the bucket yet.
@@ -114,6 +119,29 @@ pub(crate) struct Writer {
 struct Pending {
     bytes: Bytes,
     tail: Tail,
+}
+
+/// The number of an attempt to make a base: the epoch of its writer in the upper 32 bits, and a count in the lower 32.
+/// A writer has its epoch alone, so no two attempts have one number.
+pub(crate) struct Attempt;
+
+impl Attempt {
+    /// The upper bits of attempts of which the epoch is not known. Earlier versions have random numbers, which are as
+    /// good as never those of an epoch that was reached.
+    const UNKNOWN: u64 = u32::MAX as u64;
+
+    fn number(epoch: u64, count: u32) -> u64 {
+        match epoch {
+            0..Self::UNKNOWN => (epoch << 32) | u64::from(count),
+            // No lineage gets so far. Nothing is ever removed of it.
+            _ => (Self::UNKNOWN << 32) | (Random::from_entropy().next_u64() >> 32),
+        }
+    }
+
+    /// Returns the epoch of the writer that has made an attempt; `None` if its number does not say so.
+    pub fn epoch(attempt: u64) -> Option<u64> {
+        Some(attempt >> 32).filter(|&epoch| epoch < Self::UNKNOWN)
+    }
 }
 
 /// Returns the error of a writer that another writer has replaced.
@@ -164,7 +192,8 @@ impl Writer {
         let (database, fork) = (lineage.database, candidate.identity.fork);
         let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
         author.epoch = raise_epoch(&lineage, author, tail.map_or(0, |tail| tail.author.epoch))?;
-        let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None };
+        let (pending, published) = (None, HashSet::new());
+        let mut this = Writer { lineage, author, tail: Tail::NONE, pending, attempts: 0, published };
         Ok(this.fence(candidate)?.then_some(this))
     }
 
@@ -213,6 +242,19 @@ impl Writer {
 
     pub fn tail(&self) -> &Tail {
         &self.tail
+    }
+
+    /// Returns the number of an attempt to make a base, which is used once: it names the writer, see [`Attempt`].
+    pub fn begin_attempt(&mut self) -> u64 {
+        self.attempts += 1;
+        Attempt::number(self.author.epoch, self.attempts)
+    }
+
+    /// Returns whether this writer has made `attempt`, and will never publish its base: it has begun another one since.
+    pub fn has_given_up(&self, attempt: u64) -> bool {
+        Attempt::epoch(attempt) == Some(self.author.epoch)
+            && attempt != Attempt::number(self.author.epoch, self.attempts)
+            && !self.published.contains(&attempt)
     }
 
     /// Returns the number of the segment that is written next.
@@ -347,6 +389,7 @@ impl Writer {
                 "a base of commit {commit} is ahead of the log, which ends at {last}"
             )));
         }
+        self.published.insert(manifest.parts.attempt);
         let (name, bytes) = (manifest.name(self.author.epoch), Bytes::from(manifest.encode(&self.author)));
         match self.lineage.bucket.create(&name, &bytes)? {
             Created::Ours => {

@@ -4,6 +4,7 @@ mod damage;
 mod drops;
 pub mod faulty;
 pub mod model;
+mod orphans;
 mod race;
 mod replicas;
 pub mod restores;
