@@ -17,6 +17,12 @@ pub trait Source: Debug + Send + Sync {
     /// Returns the address of the server that accepts writes, without a path; `None` if it is not known.
     fn primary(&self) -> Option<&str>;
 
+    /// Returns for how long a feed that follows may get no message from the source. After that, a database is no longer
+    /// taken for one that has everything.
+    fn quiet(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
     /// Returns the names of the databases that can be followed.
     ///
     /// # Errors

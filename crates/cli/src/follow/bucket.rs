@@ -68,6 +68,10 @@ impl Source for FromBucket {
         self.primary.as_deref()
     }
 
+    fn quiet(&self) -> Duration {
+        self.interval + Duration::from_secs(3)
+    }
+
     fn databases(&self) -> Result<Vec<String>> {
         if self.bucket.is_shipped()? {
             return Ok(vec![server::DEFAULT_DATABASE.to_owned()]);
