@@ -54,6 +54,7 @@ Examples:
   pando restore backups shop2
   pando restore backups shop2 --at 3
   pando restore s3://my-bucket/shop shop2 --at 2026-11-25T10:00:00Z
+  pando restore s3://my-bucket/pando/shop shop2 --incarnation 1
   gunzip < shop.backup.gz | pando restore - shop2")]
 pub struct RestoreArgs {
     /// What to restore (a folder of backups; or backup files in order, a full one first; or `-` for standard input; or
@@ -68,8 +69,12 @@ pub struct RestoreArgs {
     /// Restore the state of commit N of a bucket
     #[arg(long, value_name = "N", conflicts_with = "at")]
     commit: Option<u64>,
+    /// Of a bucket that had several databases of one name, because one was dropped and another one created, restore the
+    /// Nth, as --list numbers them [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    incarnation: Option<u64>,
     /// List the backups of the folder, or the states that a bucket has, and restore nothing
-    #[arg(long, conflicts_with_all = ["at", "commit"])]
+    #[arg(long, conflicts_with_all = ["at", "commit", "incarnation"])]
     list: bool,
     #[command(flatten)]
     format: FormatArgs,
@@ -200,6 +205,10 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
         let message = "--commit needs a bucket that `pando ship` has filled; for backups, use --at";
         return Err(Failure::Usage(message.to_owned()));
     }
+    if args.incarnation.is_some() {
+        let message = "--incarnation needs a bucket that `pando serve --ship` has filled";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     if args.list {
         return match backups {
             [] => list(&Backups::open(target)?, args.format.format()),
@@ -237,7 +246,7 @@ fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Opt
             true => bucket::list(&bucket, format),
             false => {
                 let goal = bucket::goal(args.at.as_deref(), args.commit)?;
-                bucket::restore(&bucket, goal, target, format)
+                bucket::restore(&bucket, args.incarnation, goal, target, format)
             }
         };
         done.map_err(bucket::named(&bucket.to_string()))

@@ -276,7 +276,9 @@ pub fn check(args: &InspectArgs) -> Outcome {
     }
     let pages = found.report.leaves + found.report.inner_pages;
     let counts = check_fields(&found.report).into_iter().chain(typed_fields(&typed));
-    let mut fields: Vec<(&str, Cell<'_>)> = counts.map(|(name, value)| (name, Cell::Number(value))).collect();
+    let CheckReport { checkpoint, log_commits, log_changes, .. } = found.report;
+    let mut fields = log_fields(checkpoint, log_commits, log_changes, args.format.format());
+    fields.extend(counts.map(|(name, value)| (name, Cell::Number(value))));
     fields.push(("page_bytes_read", Cell::Number(pages * db.stats()?.page_bytes)));
     fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
     let count = found.count + typed.problem_count();
@@ -292,14 +294,39 @@ fn check_remote(remote: &Remote, args: &InspectArgs, began: Instant) -> Outcome 
     let page_bytes = remote.ask_json("GET", "/stats")?.get("page_bytes").and_then(Value::as_u64);
     let pages = number("leaf_pages") + number("inner_pages");
     let names = check_fields(&CheckReport::default()).into_iter().chain(typed_fields(&Default::default()));
-    let mut fields: Vec<(&str, Cell<'_>)> =
-        names.map(|(name, _)| (name, Cell::Number(number(name)))).collect();
+    let of_log = ["checkpoint", "commits_in_log", "changes_in_log"].map(number);
+    let mut fields: Vec<(&str, Cell<'_>)> = match found.get("checkpoint") {
+        Some(_) => log_fields(of_log[0], of_log[1], of_log[2], args.format.format()),
+        // An older server does not say.
+        None => Vec::new(),
+    };
+    fields.extend(names.map(|(name, _)| (name, Cell::Number(number(name)))));
     fields.push(("page_bytes_read", Cell::Number(pages * page_bytes.unwrap_or_default())));
     fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
     fields.push(("problems", Cell::Number(number("problem_count"))));
     let problems = found.get("problems").and_then(Value::as_array).into_iter().flatten();
     let problems: Vec<String> = problems.filter_map(|problem| problem.as_str().map(str::to_owned)).collect();
     write_checked(fields, &problems, number("problem_count"), args.format.format())
+}
+
+/// Returns what says whether there are pages to check, and how much is in the log alone. Checkpoint 0 is none: a
+/// database has it until its first checkpoint.
+fn log_fields(
+    checkpoint: u64,
+    commits: u64,
+    changes: u64,
+    format: Format,
+) -> Vec<(&'static str, Cell<'static>)> {
+    let shown = match (checkpoint, format) {
+        (0, Format::Table) => Cell::Bytes(b"none yet: everything is in the log"),
+        (0, _) => Cell::Null,
+        (checkpoint, _) => Cell::Number(checkpoint),
+    };
+    vec![
+        ("checkpoint", shown),
+        ("commits_in_log", Cell::Number(commits)),
+        ("changes_in_log", Cell::Number(changes)),
+    ]
 }
 
 /// Prints the findings of a check and fails if there are problems.

@@ -158,26 +158,38 @@ impl Pieces {
     }
 }
 
+/// Adds `piece_bytes` zeros to `value`, which is to have `len_bytes` in the end.
+///
+/// A forged reference may claim 16 GiB in a sparse file. So memory is reserved for as much as was read and verified
+/// before, and for 1 MiB at first, and not for what the reference claims.
+///
+/// Errors: [`ErrorKind::Full`] if there is no memory.
+pub fn add_piece(value: &mut Vec<u8>, piece_bytes: usize, len_bytes: u64) -> Result<()> {
+    let read = value.len();
+    if value.capacity() - read < piece_bytes {
+        let rest = usize::try_from(len_bytes).unwrap_or(usize::MAX).saturating_sub(read);
+        let more = rest.min(read.max(MAX_LOGGED_VALUE_BYTES)).max(piece_bytes);
+        value.try_reserve_exact(more).map_err(|refused| {
+            let message = format!(
+                "there is not enough memory for a value of {len_bytes} bytes; read it piece by piece"
+            );
+            Error::new(ErrorKind::Full, message).caused_by(refused)
+        })?;
+    }
+    value.resize(read + piece_bytes, 0);
+    Ok(())
+}
+
 /// Reads a whole large value, every piece verified.
 ///
 /// Errors: those of [`Pieces::open`] and of reading; [`ErrorKind::Full`] if there is no memory for it.
 pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
     let pieces = Pieces::open(pool, large)?;
     let mut value = Vec::new();
-    let len = usize::try_from(large.len_bytes).ok().filter(|&len| value.try_reserve_exact(len).is_ok());
-    let Some(len) = len else {
-        let message = format!(
-            "there is not enough memory for a value of {} bytes; read it piece by piece",
-            large.len_bytes
-        );
-        return Err(Error::new(ErrorKind::Full, message));
-    };
-    value.resize(len, 0);
-    let mut rest = &mut value[..];
     for (at, ptr) in pieces.pieces.iter().enumerate() {
-        let (piece, behind) = rest.split_at_mut(pieces.bytes_of(at));
-        pool.read_extent_into(*ptr, piece)?;
-        rest = behind;
+        let begin = value.len();
+        add_piece(&mut value, pieces.bytes_of(at), large.len_bytes)?;
+        pool.read_extent_into(*ptr, &mut value[begin..])?;
     }
     if LargeRef::head_of(&value) != large.head {
         return Err(wrong(
@@ -303,3 +315,26 @@ pub(crate) fn wrong(large: LargeRef, what: impl std::fmt::Display) -> Error {
 }
 
 const _: () = assert!(PIECE_BYTES <= MAX_LOGGED_VALUE_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_a_value_grows_with_what_was_read() {
+        for len_bytes in [1 << 20, (1 << 20) + 1, (9 << 20) - 7, MAX_VALUE_BYTES] {
+            let mut value = Vec::new();
+            let mut moves = 0;
+            while (value.len() as u64) < len_bytes.min(64 << 20) {
+                let (read, capacity) = (value.len(), value.capacity());
+                let piece = PIECE_BYTES.min((len_bytes - read as u64) as usize);
+                add_piece(&mut value, piece, len_bytes).unwrap();
+                moves += usize::from(value.capacity() > capacity);
+                let bound = (2 * read).max(MAX_LOGGED_VALUE_BYTES) as u64;
+                let reserved = value.capacity() as u64;
+                assert!(reserved <= bound.min(len_bytes), "{reserved} bytes after {read} of {len_bytes}");
+            }
+            assert!(moves <= 8, "it is copied {moves} times");
+        }
+    }
+}

@@ -67,7 +67,7 @@ pub use explain::Outline;
 pub use filter::{BitsPerKey, Probe};
 pub use get::{FirstWithPrefix, Leaf, PinnedRecord, RecordPosition};
 pub use join::{Part, join};
-pub use large::{Pieces, read_large};
+pub use large::{Pieces, add_piece, read_large};
 pub use leaf_run::LeafRun;
 pub use merge::Merge;
 pub use ranges::Ranges;

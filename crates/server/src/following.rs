@@ -17,6 +17,12 @@ pub trait Source: Debug + Send + Sync {
     /// Returns the address of the server that accepts writes, without a path; `None` if it is not known.
     fn primary(&self) -> Option<&str>;
 
+    /// Returns for how long a feed that follows may get no message from the source. After that, a database is no longer
+    /// taken for one that has everything.
+    fn quiet(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
     /// Returns the names of the databases that can be followed.
     ///
     /// # Errors
@@ -42,7 +48,17 @@ pub trait Source: Debug + Send + Sync {
     ///
     /// # Errors
     /// If something of it fails. The replica then goes on as one.
-    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<()>;
+    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<TakeOver>;
+}
+
+/// The result of [`Source::take_over`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeOver {
+    /// The database has taken over.
+    Done,
+    /// The source has dropped the database, and still has everything that the copy has. The copy is removed, because a
+    /// database whose drop was acknowledged must not come back.
+    WasDropped,
 }
 
 /// The commits of a database, as its source makes them.

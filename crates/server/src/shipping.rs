@@ -44,4 +44,11 @@ pub trait Ship: Debug + Send + Sync {
     /// # Errors
     /// The error that kept the last commits from the bucket.
     fn release(&self) -> Result<()>;
+
+    /// Ships the remaining commits, for a bounded time, and ends. Says in the bucket that the database was dropped. The
+    /// server calls it before it closes the database and removes its directory.
+    ///
+    /// # Errors
+    /// If that is not known to be in the bucket. The server keeps the database then.
+    fn drop_database(&self) -> Result<()>;
 }

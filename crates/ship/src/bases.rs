@@ -54,10 +54,11 @@ pub(crate) struct Drafting {
 }
 
 impl Drafting {
-    pub fn begin(source: &Arc<dyn Source>, bucket: &Bucket) -> Result<Self> {
+    /// Begins a base, whose parts have `attempt` in their names.
+    pub fn begin(source: &Arc<dyn Source>, bucket: &Bucket, attempt: u64) -> Result<Self> {
         let (source, bucket) = (Arc::clone(source), bucket.clone());
-        let thread =
-            Builder::new().name("pando-ship-base".to_owned()).spawn(move || draft(&*source, &bucket));
+        let work = move || draft(&*source, &bucket, attempt);
+        let thread = Builder::new().name("pando-ship-base".to_owned()).spawn(work);
         let thread = thread.map_err(|cause| Error::io("start a thread", cause))?;
         Ok(Drafting { thread: Some(thread), done: None, marks: VecDeque::new() })
     }
@@ -95,8 +96,8 @@ impl Drafting {
     }
 }
 
-fn draft(source: &dyn Source, bucket: &Bucket) -> Result<Draft> {
-    let parts = PartWriter::new(bucket, name::BASE_PARTS.to_owned());
+fn draft(source: &dyn Source, bucket: &Bucket, attempt: u64) -> Result<Draft> {
+    let parts = PartWriter::of_attempt(bucket, name::BASE_PARTS.to_owned(), attempt);
     let mut out = Stamped { source, parts, time_ms: None };
     let done = source.backup(&mut out).map_err(|error| out.parts.failure(error));
     let time_ms = out.time_ms.unwrap_or_else(|| source.time_ms());

@@ -19,6 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
+/// No object is longer. The longest are segments, of 64 MiB, and the manifest of a base: it has 56 bytes for each part
+/// of 8 MiB, so this is that of a base of 37 TiB.
+const MOST_OBJECT_BYTES: u64 = 256 << 20;
+
 /// A folder of an object store, which holds one lineage.
 ///
 /// ```
@@ -34,6 +38,8 @@ pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     shown: String,
+    /// Which database of its name it is for; `None` for the newest one. See `incarnation`.
+    incarnation: Option<Incarnation>,
     runtime: Arc<Runtime>,
     puts: Arc<AtomicU64>,
 }
@@ -48,6 +54,15 @@ impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
+}
+
+/// One database of a name.
+#[derive(Clone, Debug)]
+struct Incarnation {
+    number: u64,
+    /// The prefix of the first one, and how messages show it.
+    home: Path,
+    shown: String,
 }
 
 /// What became of an object that was to be created.
@@ -97,7 +112,8 @@ impl Bucket {
         let runtime =
             runtime.map_err(|cause| Error::io("start the thread for requests to the bucket", cause))?;
         let (prefix, shown) = (path(prefix)?, shown.to_owned());
-        Ok(Bucket { store, prefix, shown, runtime: Arc::new(runtime), puts: Arc::default() })
+        let (incarnation, runtime) = (None, Arc::new(runtime));
+        Ok(Bucket { store, prefix, shown, incarnation, runtime, puts: Arc::default() })
     }
 
     /// Returns the folder `name` of this bucket as a bucket of its own. Use one for each of several databases.
@@ -107,7 +123,37 @@ impl Bucket {
     pub fn within(&self, name: &str) -> Result<Self> {
         let prefix = path(&format!("{}/{name}", self.prefix))?;
         let shown = format!("{}/{name}", self.shown);
-        Ok(Bucket { prefix, shown, puts: Arc::default(), ..self.clone() })
+        Ok(Bucket { prefix, shown, incarnation: None, puts: Arc::default(), ..self.clone() })
+    }
+
+    /// Returns the number of the database that the bucket is for; `None` for the newest one of its name.
+    pub(crate) fn own_incarnation(&self) -> Option<u64> {
+        self.incarnation.as_ref().map(|incarnation| incarnation.number)
+    }
+
+    /// Returns where a name's databases are: the prefix of the first one, and how messages show it.
+    fn home(&self) -> (&Path, &str) {
+        match &self.incarnation {
+            Some(incarnation) => (&incarnation.home, &incarnation.shown),
+            None => (&self.prefix, &self.shown),
+        }
+    }
+
+    /// Returns the bucket of one database of this name, with this folder below [`Bucket::home`]. It counts the same
+    /// puts.
+    pub(crate) fn of_incarnation(&self, number: u64, folder: Option<&str>) -> Self {
+        let (home, shown) = self.home();
+        let incarnation = Some(Incarnation { number, home: home.clone(), shown: shown.to_owned() });
+        let (prefix, shown) = match folder {
+            None => (home.clone(), shown.to_owned()),
+            Some(folder) => {
+                let folder = Path::from(folder);
+                let parts = home.parts().chain(folder.parts());
+                let prefix = Path::from_iter(parts.map(|part| part.as_ref().to_owned()));
+                (prefix, format!("{shown}/{folder}"))
+            }
+        };
+        Bucket { prefix, shown, incarnation, ..self.clone() }
     }
 
     /// Returns how many puts were sent.
@@ -153,9 +199,21 @@ impl Bucket {
 
     async fn fetch(&self, name: &str) -> Result<Option<Bytes>> {
         let path = self.path(name);
-        let read = async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await };
+        let read = async {
+            let found = self.store.get_opts(&path, GetOptions::default()).await?;
+            // The store reserves memory for all of it.
+            match found.meta.size {
+                0..=MOST_OBJECT_BYTES => found.bytes().await.map(Ok),
+                bytes => Ok(Err(bytes)),
+            }
+        };
         match read.await {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(Ok(bytes)) => Ok(Some(bytes)),
+            Ok(Err(bytes)) => {
+                let message =
+                    format!("{}/{name} has {bytes} bytes, and no object of Pando has so many", self.shown);
+                Err(Error::corruption(message))
+            }
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(name, "read", error)),
         }
@@ -212,10 +270,11 @@ impl Bucket {
         Ok(names)
     }
 
-    /// Lists what lies directly in the bucket: folders, by name.
-    pub(crate) fn folders(&self) -> Result<Vec<String>> {
-        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.prefix)));
-        let listed = listed.map_err(|error| self.failed("", "list", error))?;
+    /// Lists what lies directly in `folder`, or in the bucket: folders, by name.
+    pub(crate) fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        let prefix = self.path(folder);
+        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
+        let listed = listed.map_err(|error| self.failed(folder, "list", error))?;
         Ok(listed.common_prefixes.iter().map(|path| self.name_of(path)).collect())
     }
 

@@ -3,7 +3,8 @@
 //! # The marker
 //! A restored database is of a fork of its own. The file `lineage` in its directory says where it came from: with that
 //! it may continue the lineage, as long as nobody else has. It has 32 bytes: magic (`PANDOLIN`), the lineage's id, the
-//! commit, and the checksum of these 24 bytes.
+//! commit, and the checksum of these 24 bytes. If the database had been dropped before it was restored, the magic is
+//! `PANDOUND`: with that it may have its name again, in a lineage of its own.
 
 use crate::bucket::Bucket;
 use crate::handle::Shipper;
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 const MARKER: &str = "lineage";
 const MAGIC: [u8; 8] = *b"PANDOLIN";
+/// The magic of a database that had been dropped before it was restored.
+const MAGIC_AFTER_DROP: [u8; 8] = *b"PANDOUND";
 /// The length of the marker: its fields, and their checksum.
 const MARKER_BYTES: usize = 32;
 
@@ -47,6 +50,9 @@ impl Shipper {
 /// The database is built beside `dir`, in `.NAME.restoring`, verified, and then renamed. So `dir` has the whole
 /// database or nothing, even after a crash.
 ///
+/// A database that was dropped can be restored. If another one was created under its name since, that one is restored:
+/// [`Bucket::incarnation`] names an earlier one.
+///
 /// # Errors
 /// `Exists` if `dir` has files; `Missing` if the bucket has no database, or nothing as old or as new as `goal`;
 /// `Corruption` and `Foreign`, naming the object that is missing, damaged or not Pando's; `Conflict` if the writer
@@ -60,11 +66,14 @@ pub fn restore(
     let dir = dir.as_ref();
     check_empty(dir)?;
     let lineage = Lineage::expect(bucket)?;
+    let dropped_ms = dropped_ms(&lineage)?;
     let beside = beside(dir)?;
     remove(&beside)?;
     let mut target = Restored { dir: beside.clone(), db: None };
     let done = restore::run(&lineage, goal, &mut target, progress).and_then(|report| {
-        target.finish(Origin { lineage: lineage.id, commit: report.commit })?;
+        let report = Report { dropped_ms, ..report };
+        let (commit, after_drop) = (report.commit, dropped_ms.is_some());
+        target.finish(Origin { lineage: lineage.id, commit, after_drop })?;
         fs::rename(&beside, dir).map_err(|cause| Error::io(format!("rename {}", beside.display()), cause))?;
         sync_parent(dir)?;
         Ok(report)
@@ -74,6 +83,15 @@ pub fn restore(
         remove(&beside)?;
     }
     done
+}
+
+/// Returns when the database of the lineage was dropped. A log whose end is damaged does not say so, and an earlier
+/// state of it can be restored all the same.
+fn dropped_ms(lineage: &Lineage) -> Result<Option<u64>> {
+    match lineage.tail() {
+        Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Foreign) => Ok(None),
+        tail => Ok(tail?.and_then(|tail| tail.head.dropped_ms)),
+    }
 }
 
 /// A database that is open.
@@ -215,7 +233,7 @@ fn sync_parent(dir: &Path) -> Result<()> {
 }
 
 fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
-    let mut bytes = MAGIC.to_vec();
+    let mut bytes = if origin.after_drop { MAGIC_AFTER_DROP } else { MAGIC }.to_vec();
     bytes.put_u64(origin.lineage);
     bytes.put_u64(origin.commit);
     let sum = checksum::header(&bytes);
@@ -241,8 +259,10 @@ pub(crate) fn read_marker(dir: &Path) -> Result<Option<Origin>> {
     };
     let mut reader = Reader::new(&bytes);
     let mut read = || {
-        (reader.array()? == MAGIC).then_some(())?;
-        let origin = Origin { lineage: reader.u64()?, commit: reader.u64()? };
+        let magic: [u8; 8] = reader.array()?;
+        let after_drop = magic == MAGIC_AFTER_DROP;
+        (magic == MAGIC || after_drop).then_some(())?;
+        let origin = Origin { lineage: reader.u64()?, commit: reader.u64()?, after_drop };
         (reader.u64()? == checksum::header(&bytes[..24]) && reader.is_empty()).then_some(origin)
     };
     let damaged = || Error::corruption(format!("{} is damaged", path.display()));
@@ -257,9 +277,11 @@ mod tests {
     fn a_marker_is_read_back_and_a_longer_file_is_damaged() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read_marker(dir.path()).unwrap(), None);
-        let origin = Origin { lineage: 7, commit: 9 };
-        write_marker(dir.path(), origin).unwrap();
-        assert_eq!(read_marker(dir.path()).unwrap(), Some(origin));
+        for after_drop in [true, false] {
+            let origin = Origin { lineage: 7, commit: 9, after_drop };
+            write_marker(dir.path(), origin).unwrap();
+            assert_eq!(read_marker(dir.path()).unwrap(), Some(origin));
+        }
         // The rest has no blocks.
         File::options().write(true).open(dir.path().join(MARKER)).unwrap().set_len(8 << 40).unwrap();
         assert_eq!(read_marker(dir.path()).unwrap_err().kind(), ErrorKind::Corruption);

@@ -183,7 +183,7 @@ mod tests {
                 bucket.exists("log/3").unwrap_err(),
                 bucket.list("log", None).unwrap_err(),
                 bucket.list("log", Some("log/0")).unwrap_err(),
-                bucket.folders().unwrap_err(),
+                bucket.folders("").unwrap_err(),
                 bucket.delete("log/1").unwrap_err(),
             ];
             for error in said {
@@ -206,6 +206,23 @@ mod tests {
         assert!(matches!(bucket.create("log/2", &object).unwrap(), Created::Ours));
         assert_eq!(bucket.list("log", None).unwrap(), ["log/1", "log/2"]);
         bucket.delete("log/1").unwrap();
+    }
+
+    /// Its bytes have no blocks, and reading it would reserve memory for all of them.
+    #[test]
+    fn an_object_that_is_longer_than_any_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let bucket = Bucket::connect(dir.path().to_str().unwrap()).unwrap();
+        let file = fs::File::create(dir.path().join("lineage")).unwrap();
+        file.set_len((256 << 20) + 1).unwrap();
+        let error = bucket.get("lineage").unwrap_err();
+        let text = error.to_string();
+        assert!(
+            error.kind() == base::ErrorKind::Corruption && text.contains("/lineage has 268435457"),
+            "{text}"
+        );
+        file.set_len(100).unwrap();
+        assert_eq!(bucket.get("lineage").unwrap().unwrap().len(), 100);
     }
 
     #[test]

@@ -4,18 +4,20 @@
 //!    each failure; then each segment must name the hash of the one before it, as in a restore.
 //! 2. A segment that is not there yet is asked for again. Every so often the follower looks whether it will never be
 //!    there: because the floor is above it, or because later ones exist.
-//! 3. Taking over applies what there is, writes the fence, and then applies the log through that fence: see `writer`.
+//! 3. After the segment that drops the database nothing comes. The follower says so each time that it is called.
+//! 4. Taking over applies what there is, writes the fence, and then applies the log through that fence: see `writer`.
 //!    The writer before it cannot write after the fence, so nothing that it acknowledged is missing.
 
 use crate::ahead::Ahead;
 use crate::bucket::Bucket;
+use crate::candidate::Candidate;
 use crate::database::{Live, read_marker};
 use crate::format::Hash;
 use crate::lineage::Lineage;
-use crate::restore::{self, check_chain};
+use crate::restore::{self, check_chain, moment};
 use crate::segment::Segment;
 use crate::source::{Identity, Source as _, Target};
-use crate::writer::{Candidate, Writer};
+use crate::writer::Writer;
 use base::{Error, ErrorKind, Result};
 use pando::Database;
 use std::path::Path;
@@ -90,11 +92,17 @@ impl Follower {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if the bucket has no database; `Mismatch` if `dir` was not restored from this lineage.
+    /// `Missing` if the bucket has no database; `TooOld` if the database was dropped, and another one has its name:
+    /// restore again. `Mismatch` if `dir` was not restored from this lineage.
     pub fn open(bucket: &Bucket, dir: impl AsRef<Path>) -> Result<Self> {
         let lineage = Lineage::expect(bucket)?;
         if read_marker(dir.as_ref())?.is_some_and(|origin| origin.lineage == lineage.id) {
             return Ok(Follower::of(lineage));
+        }
+        if was_dropped(bucket, dir.as_ref())? == Some(true) {
+            let message =
+                format!("{bucket}: the database was dropped, and another one has its name; restore again");
+            return Err(Error::new(ErrorKind::TooOld, message));
         }
         let dir = dir.as_ref().display();
         let message = format!("{dir} was not restored from the lineage that is in {bucket}");
@@ -110,8 +118,9 @@ impl Follower {
     /// 16 MiB of them, and keeps them for the next calls. If there is none, it usually sends one request.
     ///
     /// # Errors
-    /// `TooOld` if the log in the bucket no longer has the next commit: restore again. `Mismatch` if `db` made commits
-    /// of its own; `Corruption` and `Foreign`, naming the object; `Io` if the bucket cannot be reached: call again.
+    /// `TooOld` if the log in the bucket no longer has the next commit: restore again. `Missing` if `db` has every
+    /// commit and the database was dropped. `Mismatch` if `db` made commits of its own; `Corruption` and `Foreign`,
+    /// naming the object; `Io` if the bucket cannot be reached: call again.
     pub fn advance(&mut self, db: &Database) -> Result<Advance> {
         let commit = db.snapshot()?.commit_number();
         self.advance_into(&mut Live { db: db.clone(), origin: None }, commit)
@@ -130,6 +139,9 @@ impl Follower {
             return Ok(Advance { has_moved: false, commit, newest_commit: self.newest_commit });
         };
         check_chain(&self.lineage, &segment, position.previous, position.epoch)?;
+        if let Some(dropped_ms) = segment.head.dropped_ms {
+            return Err(self.dropped(dropped_ms));
+        }
         if segment.head.is_rebase && segment.head.first_commit > commit + 1 {
             return Err(self.too_old(commit));
         }
@@ -151,6 +163,9 @@ impl Follower {
             return Err(Error::new(ErrorKind::Mismatch, message));
         }
         if commit == self.newest_commit {
+            if let Some(dropped_ms) = tail.head.dropped_ms {
+                return Err(self.dropped(dropped_ms));
+            }
             return Ok(Position::after(&tail));
         }
         let (mut low, mut high) = (self.lineage.floor()?.segment, tail.head.number);
@@ -195,6 +210,14 @@ impl Follower {
             Err(_) if self.lineage.segment(number)?.is_some() => Ok(()),
             done => done,
         }
+    }
+
+    #[cold]
+    fn dropped(&self, dropped_ms: u64) -> Error {
+        let (bucket, at) = (&self.lineage.bucket, moment(dropped_ms));
+        let message =
+            format!("{bucket}: the database was dropped at {at}; everything before that was applied");
+        Error::new(ErrorKind::Missing, message)
     }
 
     #[cold]
@@ -253,4 +276,20 @@ impl Follower {
         }
         Ok(())
     }
+}
+
+/// Returns whether the database in the directory `dir`, which was restored from `bucket`, was dropped since. `None` if
+/// it was restored from no lineage of this name that is still there.
+///
+/// # Errors
+/// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.
+pub fn was_dropped(bucket: &Bucket, dir: impl AsRef<Path>) -> Result<Option<bool>> {
+    let Some(origin) = read_marker(dir.as_ref())? else { return Ok(None) };
+    for number in bucket.incarnations()?.into_iter().rev() {
+        let bucket = bucket.incarnation(number)?;
+        if Lineage::open(&bucket)?.is_some_and(|lineage| lineage.id == origin.lineage) {
+            return bucket.dropped_ms().map(|dropped_ms| Some(dropped_ms.is_some()));
+        }
+    }
+    Ok(None)
 }

@@ -5,7 +5,7 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | magic, `PANDOSHP` |
-//! | 8 | 4 | format, 1 |
+//! | 8 | 4 | format: 2 of a segment that says that the database was dropped, otherwise 1 |
 //! | 12 | 4 | kind |
 //! | 16 | 8 | database id |
 //! | 24 | 8 | lineage id, drawn at random when the lineage was created |
@@ -25,7 +25,11 @@ use base::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 
 const MAGIC: [u8; 8] = *b"PANDOSHP";
-const FORMAT: u32 = 1;
+/// The format of all objects but those of [`DROP_FORMAT`].
+pub(crate) const FORMAT: u32 = 1;
+/// The format of a segment that says that the database was dropped. Versions that do not know such a segment refuse it,
+/// and do not take the lineage for one that goes on.
+pub(crate) const DROP_FORMAT: u32 = 2;
 /// Bytes before the payload.
 const HEADER_BYTES: usize = 64;
 /// Bytes after the payload.
@@ -59,11 +63,23 @@ pub(crate) enum Kind {
     Segment = 5,
 }
 
+impl Kind {
+    /// Whether objects of this kind exist in `format`.
+    fn has(self, format: u32) -> bool {
+        format == FORMAT || (self == Kind::Segment && format == DROP_FORMAT)
+    }
+}
+
 /// Puts a header before a payload and a hash after it.
 pub(crate) fn seal(kind: Kind, author: &Author, payload: &[u8]) -> Vec<u8> {
+    seal_as(FORMAT, kind, author, payload)
+}
+
+/// Does what [`seal`] does, in another format.
+pub(crate) fn seal_as(format: u32, kind: Kind, author: &Author, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + payload.len() + HASH_BYTES);
     out.put(&MAGIC);
-    out.put_u32(FORMAT);
+    out.put_u32(format);
     out.put_u32(kind as u32);
     for word in [author.database, author.lineage, author.writer, author.epoch] {
         out.put_u64(word);
@@ -80,6 +96,7 @@ pub(crate) fn seal(kind: Kind, author: &Author, payload: &[u8]) -> Vec<u8> {
 /// A decoded object.
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {
+    pub format: u32,
     pub author: Author,
     pub payload: &'a [u8],
     pub hash: Hash,
@@ -111,8 +128,8 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
     let (expected, found) = (hash(&bytes[..rest]), &bytes[rest..]);
     let mut number = || reader.u32().expect("the header is there");
     let (format, found_kind) = (number(), number());
-    if format != FORMAT && expected == found {
-        let known = format!("the object has format {format}, but this version of Pando reads only {FORMAT}");
+    if !kind.has(format) && expected == found {
+        let known = format!("the object has format {format}, which this version of Pando does not read");
         return foreign(known);
     }
     if expected != found {
@@ -134,7 +151,7 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
         return Err(impossible(name));
     }
     let author = Author { database, lineage, writer, epoch, fork };
-    Ok(Opened { author, payload, hash: expected })
+    Ok(Opened { format, author, payload, hash: expected })
 }
 
 /// Returns the error for a payload that is too short for its fields.
@@ -293,7 +310,7 @@ mod tests {
         );
         let mut newer = seal(Kind::Lineage, &author(), b"");
         let rest = newer.len() - HASH_BYTES;
-        newer[8] = 2;
+        newer[8] = 3;
         let sum = hash(&newer[..rest]);
         newer[rest..].copy_from_slice(&sum);
         assert_eq!(kind(&newer), ErrorKind::Foreign);

@@ -95,6 +95,20 @@ impl Shipper {
         self.join()
     }
 
+    /// Does what [`Shipper::stop`] does, and then says in the bucket that the database was dropped. From then on a
+    /// server that restores a bucket leaves it out, and another database can be shipped under its name. Everything
+    /// that was shipped stays in the bucket, and can be restored: see [`Bucket::incarnation`].
+    ///
+    /// Remove the directory of the database afterwards, and not before: if this fails, the database goes on. It can be
+    /// shipped again in any case. If the bucket has the drop all the same, it then begins a lineage of its own.
+    ///
+    /// # Errors
+    /// As for [`Shipper::stop`]. The bucket may have the drop, unless the error is `Fenced` or `Mismatch`.
+    pub fn drop_database(&self) -> Result<()> {
+        self.board.drop_database();
+        self.join()
+    }
+
     fn join(&self) -> Result<()> {
         if let Some(thread) = lock(&self.thread).take() {
             // A panic has ended shipping with an error already.

@@ -10,9 +10,10 @@
 //!
 //! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `folder`,
 //! `connect` and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed),
-//! `gather`, `lineage` (what a bucket has), `ahead`, `writer` (taking over, fencing, appending), `bases`, `options`,
-//! `retention`, `status`, `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and
-//! restored in earnest), `follower` (replicas).
+//! `gather`, `incarnation` (several databases of one name), `lineage` (what a bucket has), `ahead`, `candidate` (which
+//! database may write it), `writer` (taking over, fencing, appending), `bases`, `options`, `retention`, `status`,
+//! `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in earnest),
+//! `follower` (replicas).
 #![deny(missing_docs, unsafe_code)]
 
 mod name;
@@ -25,8 +26,10 @@ mod bucket;
 mod parts;
 mod source;
 mod gather;
+mod incarnation;
 mod lineage;
 mod ahead;
+mod candidate;
 mod writer;
 mod bases;
 mod options;
@@ -43,9 +46,9 @@ mod tests;
 
 pub use bucket::Bucket;
 pub use database::restore;
-pub use follower::{Advance, Follower};
+pub use follower::{Advance, Follower, was_dropped};
 pub use handle::Shipper;
-pub use listing::{Listing, Reach};
+pub use listing::{Listing, NamedListing, Reach};
 pub use options::Options;
 pub use restore::{Goal, Report, moment};
 pub use status::{State, Status};

@@ -59,8 +59,9 @@ pub(crate) enum Standing {
 }
 
 impl Lineage {
-    /// Reads the lineage of `bucket`; `None` if it has none.
+    /// Reads the lineage of `bucket`; `None` if it has none. Of several databases of one name it is the newest one's.
     pub fn open(bucket: &Bucket) -> Result<Option<Self>> {
+        let bucket = &bucket.newest()?;
         let Some(bytes) = bucket.get(name::LINEAGE)? else { return Ok(None) };
         let decoded = objects::decode_number(name::LINEAGE, Kind::Lineage, &bytes);
         let (author, created_ms) = decoded.map_err(|error| error.within(bucket))?;
@@ -73,6 +74,7 @@ impl Lineage {
     /// # Errors
     /// `Missing` if it has none; `Corruption` if it had one.
     pub fn expect(bucket: &Bucket) -> Result<Self> {
+        let bucket = &bucket.newest()?;
         if let Some(lineage) = Self::open(bucket)? {
             return Ok(lineage);
         }

@@ -3,7 +3,7 @@
 use crate::bucket::Bucket;
 use crate::lineage::{Lineage, Standing};
 use crate::name;
-use base::Result;
+use base::{ErrorKind, Result};
 use serde::Serialize;
 
 /// The lineage of a bucket.
@@ -22,8 +22,10 @@ pub struct Listing {
     pub newest_time_ms: u64,
     /// The number of the newest segment.
     pub newest_segment: u64,
-    /// Whether the newest writer may be alive, because it has not released the lineage.
+    /// Whether the newest writer may be alive, because it has not released the lineage, or dropped the database.
     pub is_held: bool,
+    /// When the database was dropped, in milliseconds since 1970; `None` if it was not.
+    pub dropped_ms: Option<u64>,
     /// The states that can be restored, oldest first.
     pub bases: Vec<Reach>,
 }
@@ -44,6 +46,18 @@ pub struct Reach {
     pub epoch: u64,
     /// How many bytes the base has in the bucket.
     pub bytes: u64,
+}
+
+/// The listing of one database in the bucket of a server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NamedListing {
+    /// The name of the database; empty if the bucket is for one alone.
+    pub database: String,
+    /// Which database of this name it is: see [`Bucket::incarnation`].
+    pub incarnation: u64,
+    /// The listing, or why it cannot be read.
+    pub listing: Result<Listing>,
 }
 
 impl Bucket {
@@ -83,19 +97,20 @@ impl Bucket {
             newest_commit,
             newest_time_ms,
             newest_segment: head.map_or(0, |head| head.number),
-            is_held: head.is_some_and(|head| !head.is_release),
+            is_held: head.is_some_and(|head| head.is_held()),
+            dropped_ms: head.and_then(|head| head.dropped_ms),
             bases,
         })
     }
 
-    /// Returns whether the bucket holds a database whose newest writer has not [released](crate::Shipper::release) it.
-    /// That writer may be alive.
+    /// Returns whether the bucket holds a database whose newest writer has not [released](crate::Shipper::release) it,
+    /// and has not dropped it. That writer may be alive.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.
     pub fn is_held(&self) -> Result<bool> {
         let Some(lineage) = Lineage::open(self)? else { return Ok(false) };
-        Ok(lineage.tail()?.is_some_and(|tail| !tail.head.is_release))
+        Ok(lineage.tail()?.is_some_and(|tail| tail.head.is_held()))
     }
 
     /// Returns the newest commit in the bucket; 0 if it has no log yet.
@@ -107,7 +122,7 @@ impl Bucket {
         Ok(Lineage::expect(self)?.tail()?.map_or(0, |tail| tail.head.last_commit))
     }
 
-    /// Returns whether the bucket holds a shipped database.
+    /// Returns whether the bucket holds a shipped database, or held one that was dropped.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached.
@@ -115,18 +130,70 @@ impl Bucket {
         self.exists(name::LINEAGE)
     }
 
-    /// Lists the folders of the bucket that hold a shipped database, as a server fills it.
+    /// Lists the folders of the bucket that hold a shipped database, as a server fills it, dropped ones included.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of a database is missing.
     pub fn databases(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        for folder in self.folders()? {
-            let bucket = self.within(&folder)?;
-            if bucket.is_shipped()? || Lineage::lost(&bucket)?.is_some() {
+        for folder in self.folders("")? {
+            if self.within(&folder)?.holds_a_lineage()? {
                 found.push(folder);
             }
         }
         Ok(found)
+    }
+
+    /// Lists the states of all databases in the bucket of a server, or of the one that a bucket is for, dropped ones
+    /// included. A damaged one does not keep the others from being listed.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bucket = pando_ship::Bucket::connect(dir.path().to_str().unwrap())?;
+    /// for found in bucket.listings()? {
+    ///     match found.listing {
+    ///         Ok(listing) => println!("{}: {} bases", found.database, listing.bases.len()),
+    ///         Err(error) => eprintln!("{}: {error}", found.database),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` if the bucket cannot be reached.
+    pub fn listings(&self) -> Result<Vec<NamedListing>> {
+        let mut found = Vec::new();
+        if self.is_shipped()? || self.incarnations()?.len() > 1 {
+            self.list_incarnations("", &mut found)?;
+            return Ok(found);
+        }
+        for database in self.folders("")? {
+            self.within(&database)?.list_incarnations(&database, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Adds the listings of all databases of this name, which is `database`.
+    fn list_incarnations(&self, database: &str, found: &mut Vec<NamedListing>) -> Result<()> {
+        for incarnation in self.incarnations()? {
+            let listing = match self.incarnation(incarnation)?.listing() {
+                // No folder of a database, or one whose objects were removed after it was dropped.
+                Err(error) if error.kind() == ErrorKind::Missing => continue,
+                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Foreign) => {
+                    Err(error)
+                }
+                listing => Ok(listing?),
+            };
+            found.push(NamedListing { database: database.to_owned(), incarnation, listing });
+        }
+        Ok(())
+    }
+
+    /// Whether there is a lineage, or what is left of one whose object is missing, which is an error.
+    fn holds_a_lineage(&self) -> Result<bool> {
+        // The folder of the first database may have been removed after it was dropped.
+        Ok(self.is_shipped()? || self.newest_incarnation()? > 1 || Lineage::lost(self)?.is_some())
     }
 }

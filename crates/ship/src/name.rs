@@ -7,6 +7,8 @@ pub(crate) const EPOCHS: &str = "epochs";
 pub(crate) const FLOORS: &str = "floors";
 pub(crate) const BASES: &str = "base";
 pub(crate) const LOG: &str = "log";
+/// The further databases of a name, after the first was dropped.
+pub(crate) const INCARNATIONS: &str = "incarnations";
 /// The parts of bases.
 pub(crate) const BASE_PARTS: &str = "parts/base";
 /// The parts of long changes, in a folder for each segment.
@@ -45,6 +47,13 @@ pub(crate) fn segment_of(part: &str) -> Option<u64> {
     number_of(CHANGE_PARTS, part.rsplit_once('/')?.0)
 }
 
+/// Returns the attempt to which the part of a base belongs.
+pub(crate) fn attempt_of(part: &str) -> Option<u64> {
+    let (attempt, index) = part.strip_prefix(BASE_PARTS)?.strip_prefix('/')?.split_once('-')?;
+    let is_ours = attempt.len() == 16 && index.len() >= 6 && index.bytes().all(|byte| byte.is_ascii_digit());
+    is_ours.then(|| u64::from_str_radix(attempt, 16).ok()).flatten()
+}
+
 /// Returns the name of a part within `folder`.
 pub(crate) fn part(folder: &str, attempt: u64, index: usize) -> String {
     format!("{folder}/{attempt:016x}-{index:06}")
@@ -61,6 +70,9 @@ mod tests {
         assert_eq!(number_of(LOG, "log/7"), None);
         assert_eq!(base_of(&manifest(2, 123)), Some((2, 123)));
         assert_eq!(segment_of(&part(&change(7), 9, 1)), Some(7));
+        assert_eq!(attempt_of(&part(BASE_PARTS, 0x2_0000_0003, 1)), Some(0x2_0000_0003));
+        assert_eq!(attempt_of(&part(&change(7), 9, 1)), None);
+        assert_eq!(attempt_of("parts/base/7-000001"), None);
         assert!(numbered(LOG, 9) < numbered(LOG, 10));
     }
 }

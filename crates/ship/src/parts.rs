@@ -22,8 +22,13 @@ pub(crate) struct PartWriter {
 }
 
 impl PartWriter {
+    /// Creates a writer of parts that no other writer names, because their attempt is a random number.
     pub fn new(bucket: &Bucket, folder: String) -> Self {
-        let attempt = Random::from_entropy().next_u64().max(1);
+        Self::of_attempt(bucket, folder, Random::from_entropy().next_u64().max(1))
+    }
+
+    /// Creates a writer of parts of `attempt`, which is of this writer alone.
+    pub fn of_attempt(bucket: &Bucket, folder: String, attempt: u64) -> Self {
         let list = PartList { attempt, entries: Vec::new() };
         PartWriter { bucket: bucket.clone(), folder, list, buffer: Vec::new(), failure: None }
     }

@@ -46,6 +46,8 @@ pub struct Report {
     pub segments: u64,
     /// How many bytes were read from the bucket.
     pub bytes: u64,
+    /// When the database was dropped, in milliseconds since 1970; `None` if it was not when the restore began.
+    pub dropped_ms: Option<u64>,
 }
 
 /// Returns a moment as [`Goal::at`] reads it, from its milliseconds since 1970.
@@ -180,6 +182,13 @@ pub(crate) fn check_chain(lineage: &Lineage, segment: &Segment, before: Hash, ep
     Ok(())
 }
 
+/// Returns the error for a segment after the one that dropped the database.
+pub(crate) fn follows_a_drop(lineage: &Lineage, number: u64) -> Error {
+    let name = name::numbered(name::LOG, number);
+    let message = "it follows the segment that says that the database was dropped, so it was forged";
+    Error::corruption(format!("{}/{name}: {message}", lineage.bucket))
+}
+
 /// Returns the newest valid base that the goal admits, its segment, and the error of a newer one that is damaged.
 fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment, Option<Error>)> {
     let (mut oldest, mut damaged) = (None, None);
@@ -261,6 +270,9 @@ impl Restoring<'_> {
                 next => next,
             };
             match next {
+                Some(next) if segment.head.dropped_ms.is_some() => {
+                    return Err(follows_a_drop(self.lineage, next.head.number));
+                }
                 Some(next) => segment = next,
                 None => break,
             }

@@ -5,13 +5,18 @@
 //! 2. First the floor is raised: readers stop using what is below it, and a writer that takes over knows that a free
 //!    number below it means nothing. Then objects are deleted, in any order; a crash leaves some, for the next time.
 //! 3. Fences are never deleted: each blocks the next put of a writer that was replaced, which may come any time.
+//! 4. Parts of a base that no manifest names are left by a writer that ended, failed, or gave the base up. They are
+//!    deleted when no manifest will ever name them: those of this writer, but for its newest attempt; and those of an
+//!    epoch before that of the segment at the floor. A writer of such an epoch that is still alive may publish its base
+//!    however late, but the base stands on a segment of its epoch or an older one. That is below the floor, so the base
+//!    does not count. Parts of any other writer stay.
 
 use crate::lineage::{Base, NamedBase, Standing};
 use crate::name;
 use crate::objects::Floor;
 use crate::options::Options;
 use crate::segment;
-use crate::writer::Writer;
+use crate::writer::{Attempt, Writer};
 use base::Result;
 use std::collections::{HashSet, VecDeque};
 
@@ -52,13 +57,36 @@ impl Retention {
         }
         let floor = writer.lineage.floor()?;
         self.names.clear();
-        self.add_bases(writer, floor)?;
+        let named = writer.lineage.all_bases()?;
+        self.add_orphans(writer, floor, &named)?;
+        self.add_bases(named, floor);
         self.add_segments(writer, floor)
     }
 
+    /// Parts of bases that no manifest names, and that none will.
+    fn add_orphans(&mut self, writer: &Writer, floor: Floor, bases: &[NamedBase]) -> Result<()> {
+        let mut named = HashSet::new();
+        for base in bases {
+            match &base.base {
+                Ok(base) => named.insert(base.manifest.parts.attempt),
+                // Its parts may be any of these, and the manifest may be put back.
+                Err(_) => return Ok(()),
+            };
+        }
+        let at_floor = writer.lineage.segment(floor.segment).ok().flatten();
+        let passed = at_floor.map_or(0, |segment| segment.author.epoch);
+        let is_orphan = |attempt: u64| {
+            let is_over = Attempt::epoch(attempt).is_some_and(|epoch| epoch < passed);
+            (is_over || writer.has_given_up(attempt)) && !named.contains(&attempt)
+        };
+        let parts = writer.lineage.bucket.list(name::BASE_PARTS, None)?;
+        self.names.extend(parts.into_iter().filter(|part| name::attempt_of(part).is_some_and(is_orphan)));
+        Ok(())
+    }
+
     /// Parts first: their names are in the manifest.
-    fn add_bases(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
-        for named in writer.lineage.all_bases()? {
+    fn add_bases(&mut self, bases: Vec<NamedBase>, floor: Floor) {
+        for named in bases {
             if named.is_kept(floor) {
                 continue;
             }
@@ -72,7 +100,6 @@ impl Retention {
             }
             self.names.push_back(name::manifest(epoch, commit));
         }
-        Ok(())
     }
 
     fn add_segments(&mut self, writer: &Writer, floor: Floor) -> Result<()> {

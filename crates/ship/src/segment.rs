@@ -4,7 +4,7 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | number |
-//! | 8 | 4 | flags: 1 fence, first of an epoch; 2 rebase, begins after a base; 4 release, last of a writer that ended |
+//! | 8 | 4 | flags: 1 fence, first of an epoch; 2 rebase, begins after a base; 4 release, last of its writer; 8 drop |
 //! | 12 | 4 | compression of the body: 0 none, 1 LZ4 (one block) |
 //! | 16 | 8 | first commit; without changes, the last one plus 1 |
 //! | 24 | 8 | last commit that the log has with this segment |
@@ -16,8 +16,11 @@
 //! | 96 | 8 | XXH3 of the last change that the log has; 0 if unknown |
 //! | 104 | 8 | commit of the newest base that was published before; 0 if none |
 //! | 112 | 8 | bytes of the segments since that base |
-//! | 120 | 8 | zero |
+//! | 120 | 8 | of a drop, when the database was dropped, in milliseconds since 1970; otherwise zero |
 //! | 128 | | body |
+//!
+//! A *drop* says that the database was dropped. It has no changes and no other flag, it is the last segment of its
+//! lineage, and its object has a format of its own.
 //!
 //! # Body: changes, each 40 bytes and its data
 //! | offset | bytes | field |
@@ -30,7 +33,7 @@
 //! | 36 | 4 | zero |
 //! | 40 | | the change, or 56 bytes for each part |
 
-use crate::format::{self, Author, Codec, Hash, Kind, PartList};
+use crate::format::{self, Author, Codec, DROP_FORMAT, FORMAT, Hash, Kind, PartList};
 use crate::name;
 use base::codec::{Reader, Writer as _};
 use base::limits::{NUMBER_LIMIT, TIMESTAMP_LIMIT};
@@ -41,6 +44,7 @@ pub(crate) const MOST_BODY_BYTES: usize = 64 << 20;
 const FENCE: u32 = 1;
 const REBASE: u32 = 2;
 const RELEASE: u32 = 4;
+const DROP: u32 = 8;
 
 /// What a segment says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub(crate) struct Head {
     pub is_fence: bool,
     pub is_rebase: bool,
     pub is_release: bool,
+    /// When the database was dropped, in milliseconds since 1970. Nothing follows such a segment.
+    pub dropped_ms: Option<u64>,
     pub first_commit: u64,
     pub last_commit: u64,
     pub first_time_ms: u64,
@@ -91,7 +97,9 @@ pub(crate) fn encode(author: &Author, head: &Head, body: Vec<u8>) -> Vec<u8> {
     let (codec, stored) = format::pack(body);
     let mut out = Vec::with_capacity(128 + stored.len());
     out.put_u64(head.number);
-    let flags = [(head.is_fence, FENCE), (head.is_rebase, REBASE), (head.is_release, RELEASE)];
+    let is_drop = head.dropped_ms.is_some();
+    let flags =
+        [(head.is_fence, FENCE), (head.is_rebase, REBASE), (head.is_release, RELEASE), (is_drop, DROP)];
     out.put_u32(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     out.put_u32(codec as u32);
     for word in [head.first_commit, head.last_commit, head.first_time_ms, head.last_time_ms, head.count] {
@@ -99,11 +107,11 @@ pub(crate) fn encode(author: &Author, head: &Head, body: Vec<u8>) -> Vec<u8> {
     }
     out.put_u64(raw_bytes);
     out.put(&head.previous);
-    for word in [head.last_change, head.base_commit, head.log_bytes, 0] {
+    for word in [head.last_change, head.base_commit, head.log_bytes, head.dropped_ms.unwrap_or(0)] {
         out.put_u64(word);
     }
     out.put(&stored);
-    format::seal(Kind::Segment, author, &out)
+    format::seal_as(if is_drop { DROP_FORMAT } else { FORMAT }, Kind::Segment, author, &out)
 }
 
 /// So many bytes at the beginning of a segment's object suffice for [`is_fence`].
@@ -120,7 +128,8 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Segment> {
     let name = name::numbered(name::LOG, number);
     let opened = format::open(&name, Kind::Segment, bytes)?;
     let mut reader = Reader::new(opened.payload);
-    let (head, codec, raw_bytes) = read_head(&mut reader).ok_or_else(|| format::short(&name))?;
+    let is_drop = opened.format == DROP_FORMAT;
+    let (head, codec, raw_bytes) = read_head(&mut reader, is_drop).ok_or_else(|| format::short(&name))?;
     if !head.is_possible() {
         return Err(format::impossible(&name));
     }
@@ -130,22 +139,32 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Segment> {
     let body = format::unpack(&name, codec, reader.rest(), raw_bytes, MOST_BODY_BYTES)?;
     let segment = Segment { author: opened.author, head, hash: opened.hash, body };
     segment.check_changes(&name)?;
+    if is_drop && segment.head.count > 0 {
+        return Err(Error::corruption(format!("{name}: it drops the database, and has changes")));
+    }
     Ok(segment)
 }
 
-fn read_head(reader: &mut Reader<'_>) -> Option<(Head, Codec, u64)> {
+/// Reads the fields before the body. `is_drop` says whether the object's format is that of a drop.
+fn read_head(reader: &mut Reader<'_>, is_drop: bool) -> Option<(Head, Codec, u64)> {
     let (number, flags, codec) = (reader.u64()?, reader.u32()?, Codec::decode(reader.u32()?)?);
     let (first_commit, last_commit) = (reader.u64()?, reader.u64()?);
     let (first_time_ms, last_time_ms) = (reader.u64()?, reader.u64()?);
     let (count, raw_bytes, previous) = (reader.u64()?, reader.u64()?, reader.array()?);
     let (last_change, base_commit, log_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
-    (reader.u64()? == 0 && flags <= FENCE | REBASE | RELEASE).then_some(())?;
+    let dropped_ms = reader.u64()?;
+    let is_valid = match is_drop {
+        true => flags == DROP,
+        false => flags <= FENCE | REBASE | RELEASE && dropped_ms == 0,
+    };
+    is_valid.then_some(())?;
     let (is_fence, is_rebase, is_release) = (flags & FENCE != 0, flags & REBASE != 0, flags & RELEASE != 0);
     let head = Head {
         number,
         is_fence,
         is_rebase,
         is_release,
+        dropped_ms: is_drop.then_some(dropped_ms),
         first_commit,
         last_commit,
         first_time_ms,
@@ -160,6 +179,11 @@ fn read_head(reader: &mut Reader<'_>) -> Option<(Head, Codec, u64)> {
 }
 
 impl Head {
+    /// Whether the writer of this segment, which is the newest, may be alive.
+    pub fn is_held(&self) -> bool {
+        !self.is_release && self.dropped_ms.is_none()
+    }
+
     /// Whether its numbers are ones that a database reaches. The successor of each fits, then.
     fn is_possible(&self) -> bool {
         let newest = self.last_commit.max(self.base_commit);
@@ -256,6 +280,7 @@ mod tests {
             is_fence: false,
             is_rebase: true,
             is_release: true,
+            dropped_ms: None,
             first_commit: 11,
             last_commit: 12,
             first_time_ms: 100,
@@ -280,6 +305,28 @@ mod tests {
         let fence = encode(&author, &Head { is_fence: true, ..head }, body);
         assert!(is_fence(&fence[..START_BYTES as usize]) && is_fence(&fence[..9]));
         assert!(decode(7, &bytes).unwrap_err().to_string().contains("segment 6"));
+    }
+
+    #[test]
+    fn a_drop_has_a_format_of_its_own_and_nothing_else() {
+        let (author, head, body) = example();
+        let (dropped_ms, is_rebase, is_release) = (Some(200), false, false);
+        let drop = Head { dropped_ms, is_rebase, is_release, first_commit: 13, count: 0, ..head };
+        let bytes = encode(&author, &drop, Vec::new());
+        assert_eq!(bytes[8], 2, "the format");
+        assert_eq!(decode(6, &bytes).unwrap().head, drop);
+        // Forged: with changes, with another flag, in the format of other segments, and a time without a drop.
+        let with_changes = Head { first_commit: 11, count: 2, ..drop };
+        assert!(decode(6, &encode(&author, &with_changes, body)).is_err());
+        assert!(decode(6, &encode(&author, &Head { is_fence: true, ..drop }, Vec::new())).is_err());
+        let forged = |format: u32, edit: &dyn Fn(&mut [u8])| {
+            let mut payload = bytes[64..bytes.len() - 32].to_vec();
+            edit(&mut payload);
+            decode(6, &format::seal_as(format, Kind::Segment, &author, &payload)).unwrap_err().kind()
+        };
+        assert_eq!(forged(FORMAT, &|_| {}), base::ErrorKind::Corruption);
+        assert_eq!(forged(FORMAT, &|payload| payload[8] = 0), base::ErrorKind::Corruption);
+        assert_eq!(forged(DROP_FORMAT, &|payload| payload[8] = 0), base::ErrorKind::Corruption);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 use crate::bases::{Draft, Drafting};
 use crate::bucket::Bucket;
+use crate::candidate::Candidate;
 use crate::gather::{Batch, ChangeWriter};
 use crate::lineage::Standing;
 use crate::objects::Manifest;
@@ -18,7 +19,7 @@ use crate::options::{LEAST_LOG_BYTES, MOST_SEGMENT_BYTES, Options};
 use crate::retention::Retention;
 use crate::source::{Follow, Source};
 use crate::status::{Board, State};
-use crate::writer::{Candidate, Writer};
+use crate::writer::Writer;
 use base::checksum::Running;
 use base::{Error, ErrorKind, Result};
 use std::io::{self, Write};
@@ -119,6 +120,9 @@ impl Worker {
             self.take_over()?;
         }
         self.settle()?;
+        if self.writer().tail().is_drop {
+            return Ok(());
+        }
         loop {
             if self.needs_leap {
                 self.leap()?;
@@ -213,7 +217,7 @@ impl Worker {
 
     /// Makes a base of what the database has now, and lets the log begin anew after it.
     fn leap(&mut self) -> Result<()> {
-        let mut drafting = Drafting::begin(&self.source, &self.bucket)?;
+        let mut drafting = self.draft()?;
         self.drafting = None;
         let draft = loop {
             if let Some(draft) = drafting.take()? {
@@ -232,6 +236,13 @@ impl Worker {
         self.settle()?;
         self.retain();
         Ok(())
+    }
+
+    /// Begins a base, beside the log of this very lineage.
+    fn draft(&mut self) -> Result<Drafting> {
+        let writer = self.writer.as_mut().expect("the lineage was taken over");
+        let attempt = writer.begin_attempt();
+        Drafting::begin(&self.source, &writer.lineage.bucket, attempt)
     }
 
     /// Looks for what is no longer needed. Commits do not wait for it to succeed: the next base is the next occasion.
@@ -282,7 +293,7 @@ impl Worker {
                 }
                 None if stopping && self.writer().tail().last_commit >= newest => {
                     while self.delete_some() && !self.is_out_of_time() {}
-                    return self.release();
+                    return self.say_end();
                 }
                 None if self.is_out_of_time() => {
                     return Err(Error::new(ErrorKind::Io, "the last commits were not shipped in time"));
@@ -292,13 +303,18 @@ impl Worker {
         }
     }
 
-    /// Says that this writer has ended in order, if it is to, and if the newest segment does not say so. If the outcome
-    /// is unknown, the next round settles it. A commit that comes meanwhile is shipped after it; then it is said again.
-    fn release(&mut self) -> Result<()> {
-        if !self.board.is_releasing() || self.writer().tail().is_release {
-            return Ok(());
+    /// Says that this writer has ended in order, or that the database was dropped, if it is to, and if the newest
+    /// segment does not say so. If the outcome is unknown, the next round settles it. A commit that comes meanwhile is
+    /// shipped after a release, which is then said again. Nothing is shipped after a drop.
+    fn say_end(&mut self) -> Result<()> {
+        let dropped_ms = self.source.time_ms();
+        let (is_dropping, is_releasing) = (self.board.is_dropping(), self.board.is_releasing());
+        let writer = self.writer.as_mut().expect("the lineage was taken over");
+        if is_dropping {
+            writer.prepare_drop(dropped_ms);
+        } else if is_releasing && !writer.tail().is_release {
+            writer.prepare_release();
         }
-        self.writer.as_mut().expect("the lineage was taken over").prepare_release();
         self.settle()
     }
 
@@ -356,7 +372,7 @@ impl Worker {
         }
         let multiple = u64::from(self.options.base_multiple);
         if self.writer().tail().log_bytes > (self.base_bytes.saturating_mul(multiple)).max(LEAST_LOG_BYTES) {
-            let mut drafting = Drafting::begin(&self.source, &self.bucket)?;
+            let mut drafting = self.draft()?;
             drafting.mark(self.writer().tail());
             self.drafting = Some(drafting);
         }

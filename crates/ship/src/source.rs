@@ -18,6 +18,8 @@ pub(crate) struct Identity {
 pub(crate) struct Origin {
     pub lineage: u64,
     pub commit: u64,
+    /// Whether the database had been dropped before it was restored.
+    pub after_drop: bool,
 }
 
 /// Which commit a change is.

@@ -80,6 +80,8 @@ pub(crate) struct Board {
     stopping: AtomicBool,
     /// Whether the end is said in the bucket.
     releasing: AtomicBool,
+    /// Whether the end is that of the database, which is dropped.
+    dropping: AtomicBool,
     /// The newest commit that somebody waits for.
     wanted: AtomicU64,
 }
@@ -218,6 +220,15 @@ impl Board {
     pub fn release(&self) {
         self.releasing.store(true, Ordering::SeqCst);
         self.stop();
+    }
+
+    pub fn drop_database(&self) {
+        self.dropping.store(true, Ordering::SeqCst);
+        self.stop();
+    }
+
+    pub fn is_dropping(&self) -> bool {
+        self.dropping.load(Ordering::SeqCst)
     }
 
     pub fn is_releasing(&self) -> bool {

@@ -19,11 +19,18 @@
 //! belongs to a fence of a writer that took over; fences are never deleted, so the put fails, however late it comes.
 //! The order of segments, and nothing else, says who wrote when. No clock is read.
 //!
+//! # Dropping
+//! The last segment of a lineage may say that its database was dropped. It is put under the next number like every
+//! other segment, so a writer that was replaced cannot drop what its successor has. It is put before the directory is
+//! removed: after a crash in between, the database is still there, and goes on in a lineage of its own (see
+//! `incarnation`). The drop was not acknowledged then.
+//!
 //! # One segment, one content
 //! A put whose outcome is unknown may still arrive. The bytes for a number are therefore kept until the number is
 //! known to be ours or another's, and nothing else is ever put there.
 
 use crate::bucket::{Bucket, Created};
+use crate::candidate::{Candidate, Continues, check_continues};
 use crate::format::{Author, Hash, Kind};
 use crate::gather::Batch;
 use crate::lineage::Lineage;
@@ -31,10 +38,11 @@ use crate::name;
 use crate::objects::{self, Floor, Manifest};
 use crate::options::LEAST_COUNTED_BYTES;
 use crate::segment::{self, Head, Segment};
-use crate::source::{Identity, Origin};
+use crate::source::Identity;
 use base::env::{Clock, Random};
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
+use std::collections::HashSet;
 
 /// The end of the log, as its writer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +54,8 @@ pub(crate) struct Tail {
     last_change: u64,
     /// Whether the segment is a release.
     pub is_release: bool,
+    /// Whether the segment drops the database.
+    pub is_drop: bool,
     /// The commit of the newest base that was published before.
     pub base_commit: u64,
     /// Bytes of the segments since that base, each counted as at least [`LEAST_COUNTED_BYTES`], and of the parts that
@@ -61,6 +71,7 @@ impl Tail {
         last_time_ms: 0,
         last_change: 0,
         is_release: false,
+        is_drop: false,
         base_commit: 0,
         log_bytes: 0,
     };
@@ -71,20 +82,20 @@ impl Tail {
 
     fn of(head: &Head, hash: Hash) -> Self {
         let Head { number, last_commit, last_time_ms, last_change, is_release, .. } = *head;
-        let Head { base_commit, log_bytes, .. } = *head;
-        Tail { number, hash, last_commit, last_time_ms, last_change, is_release, base_commit, log_bytes }
+        let Head { base_commit, log_bytes, dropped_ms, .. } = *head;
+        let is_drop = dropped_ms.is_some();
+        Tail {
+            number,
+            hash,
+            last_commit,
+            last_time_ms,
+            last_change,
+            is_release,
+            is_drop,
+            base_commit,
+            log_bytes,
+        }
     }
-}
-
-/// What a database says about itself to be allowed to continue a lineage.
-pub(crate) struct Candidate<'a> {
-    pub identity: Identity,
-    pub origin: Option<Origin>,
-    pub newest: u64,
-    /// Whether the database has a prefix of the lineage and nothing else, and applies what it lacks before it writes.
-    pub follows: bool,
-    /// The checksum of the database's change with this number, if it still has it.
-    pub checksum: &'a dyn Fn(u64) -> Result<Option<u64>>,
 }
 
 /// How often a fence is put before the writer that always has the number already is reported.
@@ -97,6 +108,10 @@ pub(crate) struct Writer {
     author: Author,
     tail: Tail,
     pending: Option<Pending>,
+    /// How many bases this writer has begun.
+    attempts: u32,
+    /// The attempts of the bases that it has published, or may have.
+    published: HashSet<u64>,
 }
 
 /// A segment whose bytes are final, and that is not known to be in the bucket yet.
@@ -104,6 +119,29 @@ pub(crate) struct Writer {
 struct Pending {
     bytes: Bytes,
     tail: Tail,
+}
+
+/// The number of an attempt to make a base: the epoch of its writer in the upper 32 bits, and a count in the lower 32.
+/// A writer has its epoch alone, so no two attempts have one number.
+pub(crate) struct Attempt;
+
+impl Attempt {
+    /// The upper bits of attempts of which the epoch is not known. Earlier versions have random numbers, which are as
+    /// good as never those of an epoch that was reached.
+    const UNKNOWN: u64 = u32::MAX as u64;
+
+    fn number(epoch: u64, count: u32) -> u64 {
+        match epoch {
+            0..Self::UNKNOWN => (epoch << 32) | u64::from(count),
+            // No lineage gets so far. Nothing is ever removed of it.
+            _ => (Self::UNKNOWN << 32) | (Random::from_entropy().next_u64() >> 32),
+        }
+    }
+
+    /// Returns the epoch of the writer that has made an attempt; `None` if its number does not say so.
+    pub fn epoch(attempt: u64) -> Option<u64> {
+        Some(attempt >> 32).filter(|&epoch| epoch < Self::UNKNOWN)
+    }
 }
 
 /// Returns the error of a writer that another writer has replaced.
@@ -116,7 +154,8 @@ fn fenced(bucket: &Bucket, epoch: u64, by: u64) -> Error {
 }
 
 impl Writer {
-    /// Takes the lineage of `bucket` over, and creates it if there is none.
+    /// Takes the lineage of `bucket` over, and creates it if there is none. If the database that has the name was
+    /// dropped, a lineage of its own begins for another one, and for one that may return: see [`check_continues`].
     ///
     /// # Errors
     /// `Mismatch` if the database does not continue the lineage; `Fenced` if another writer takes over meanwhile;
@@ -124,30 +163,51 @@ impl Writer {
     /// again.
     pub fn take_over(bucket: &Bucket, candidate: &Candidate<'_>) -> Result<Self> {
         let writer = Random::from_entropy().next_u64();
-        let lineage = match Lineage::open(bucket)? {
+        let bucket = bucket.newest()?;
+        let mut lineage = match Lineage::open(&bucket)? {
             Some(lineage) => lineage,
-            None => create_lineage(bucket, candidate.identity, writer)?,
+            None => create_lineage(&bucket, candidate.identity, writer)?,
         };
-        check_conditional_puts(bucket, writer)?;
+        check_conditional_puts(&bucket, writer)?;
+        loop {
+            let number = lineage.bucket.newest_incarnation()?;
+            if let Some(writer) = Self::take(lineage, candidate, writer)? {
+                return Ok(writer);
+            }
+            // The database that had the name was dropped.
+            let next = bucket.incarnation(number + 1)?;
+            lineage = match Lineage::open(&next)? {
+                Some(lineage) => lineage,
+                None => create_lineage(&next, candidate.identity, writer)?,
+            };
+        }
+    }
+
+    /// Takes this very lineage over. Returns `None` if it has ended with a drop, and the candidate may begin the next.
+    fn take(lineage: Lineage, candidate: &Candidate<'_>, writer: u64) -> Result<Option<Self>> {
         let tail = lineage.tail()?;
-        check_continues(&lineage, tail.as_ref(), candidate)?;
+        if check_continues(&lineage, tail.as_ref(), candidate)? == Continues::After {
+            return Ok(None);
+        }
         let (database, fork) = (lineage.database, candidate.identity.fork);
         let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
         author.epoch = raise_epoch(&lineage, author, tail.map_or(0, |tail| tail.author.epoch))?;
-        let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None };
-        this.fence(candidate)?;
-        Ok(this)
+        let (pending, published) = (None, HashSet::new());
+        let mut this = Writer { lineage, author, tail: Tail::NONE, pending, attempts: 0, published };
+        Ok(this.fence(candidate)?.then_some(this))
     }
 
-    /// Steps 3 and 4.
-    fn fence(&mut self, candidate: &Candidate<'_>) -> Result<()> {
+    /// Steps 3 and 4. Returns `false` if the lineage was ended by a drop meanwhile.
+    fn fence(&mut self, candidate: &Candidate<'_>) -> Result<bool> {
         let mut found = None;
         for _ in 0..FENCES {
             let tail = match found.take() {
                 Some(segment) => Some(self.lineage.tail_from(segment)?),
                 None => self.lineage.tail()?,
             };
-            check_continues(&self.lineage, tail.as_ref(), candidate)?;
+            if check_continues(&self.lineage, tail.as_ref(), candidate)? == Continues::After {
+                return Ok(false);
+            }
             if let Some(tail) = tail.as_ref().filter(|tail| tail.author.epoch >= self.author.epoch) {
                 return Err(fenced(&self.lineage.bucket, self.author.epoch, tail.author.epoch));
             }
@@ -165,7 +225,7 @@ impl Writer {
             match created {
                 Created::Ours if self.lineage.floor()?.segment <= number => {
                     self.tail = pending.tail;
-                    return Ok(());
+                    return Ok(true);
                 }
                 Created::Ours => {}
                 Created::Theirs(theirs) => found = self.lineage.verified(number, &name, Some(theirs))?,
@@ -182,6 +242,19 @@ impl Writer {
 
     pub fn tail(&self) -> &Tail {
         &self.tail
+    }
+
+    /// Returns the number of an attempt to make a base, which is used once: it names the writer, see [`Attempt`].
+    pub fn begin_attempt(&mut self) -> u64 {
+        self.attempts += 1;
+        Attempt::number(self.author.epoch, self.attempts)
+    }
+
+    /// Returns whether this writer has made `attempt`, and will never publish its base: it has begun another one since.
+    pub fn has_given_up(&self, attempt: u64) -> bool {
+        Attempt::epoch(attempt) == Some(self.author.epoch)
+            && attempt != Attempt::number(self.author.epoch, self.attempts)
+            && !self.published.contains(&attempt)
     }
 
     /// Returns the number of the segment that is written next.
@@ -201,6 +274,7 @@ impl Writer {
             is_fence: false,
             is_rebase: false,
             is_release: false,
+            dropped_ms: None,
             first_commit: tail.last_commit + 1,
             last_commit: tail.last_commit,
             first_time_ms: tail.last_time_ms,
@@ -261,6 +335,11 @@ impl Writer {
         self.seal(Head { is_release: true, ..self.next_head() }, Vec::new());
     }
 
+    /// Makes an empty segment the next one, which says that the database was dropped. Nothing may ever follow.
+    pub fn prepare_drop(&mut self, dropped_ms: u64) {
+        self.seal(Head { dropped_ms: Some(dropped_ms), ..self.next_head() }, Vec::new());
+    }
+
     fn seal(&mut self, head: Head, body: Vec<u8>) {
         let bytes = segment::encode(&self.author, &head, body);
         // The object's own hash is its last 32 bytes.
@@ -310,6 +389,7 @@ impl Writer {
                 "a base of commit {commit} is ahead of the log, which ends at {last}"
             )));
         }
+        self.published.insert(manifest.parts.attempt);
         let (name, bytes) = (manifest.name(self.author.epoch), Bytes::from(manifest.encode(&self.author)));
         match self.lineage.bucket.create(&name, &bytes)? {
             Created::Ours => {
@@ -377,38 +457,6 @@ fn raise_epoch(lineage: &Lineage, author: Author, written: u64) -> Result<u64> {
             Created::Ours => return Ok(epoch),
             Created::Theirs(_) => epoch += 1,
         }
-    }
-}
-
-/// Checks that the database has everything that the lineage has, and nothing else in its place.
-fn check_continues(lineage: &Lineage, tail: Option<&Segment>, candidate: &Candidate<'_>) -> Result<()> {
-    let Candidate { identity, origin, newest, follows, checksum } = candidate;
-    let refuse = |what: String| {
-        let advice = "restore from the bucket into a new directory, or ship to another prefix";
-        Err(Error::new(ErrorKind::Mismatch, format!("{}: {what}; {advice}", lineage.bucket)))
-    };
-    if lineage.database != identity.database {
-        return refuse("the lineage is of another database".to_owned());
-    }
-    let Some(tail) = tail.filter(|_| !follows) else { return Ok(()) };
-    let last = tail.head.last_commit;
-    if last > *newest {
-        return refuse(format!("the lineage has commit {last}, but this database ends at {newest}"));
-    }
-    if tail.author.fork != identity.fork {
-        return match origin {
-            Some(origin) if (origin.lineage, origin.commit) == (lineage.id, last) => Ok(()),
-            Some(origin) if origin.lineage == lineage.id => refuse(format!(
-                "this database was restored from commit {}, and the lineage went on to {last}",
-                origin.commit
-            )),
-            _ => refuse("another copy of this database has taken the lineage over".to_owned()),
-        };
-    }
-    match tail.head.last_change {
-        0 => Ok(()),
-        expected if checksum(last)?.is_none_or(|found| found == expected) => Ok(()),
-        _ => refuse(format!("commit {last} of this database differs from commit {last} of the lineage")),
     }
 }
 

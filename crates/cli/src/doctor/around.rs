@@ -217,6 +217,18 @@ const LATE_S: f64 = 60.0;
 fn shipping(figures: &Figures) -> Vec<Finding> {
     let Some(up) = figures.metrics.get("pando_ship_up", &[]) else { return Vec::new() };
     let lag = figures.metric("pando_ship_lag_commits") as u64;
+    if figures.metric("pando_ship_other_lineage") > 0.0 {
+        let what = "The bucket has a lineage of this name that the database does not continue: it is of \
+                    another database, or of another copy of this one. The database is not shipped, and \
+                    rejects writes."
+            .to_owned();
+        let advice = "Read the server's log: it says what the bucket has. If another server has shipped a \
+                      copy of this database since, send clients to that one. If the lineage is of another \
+                      database that had the name before, and you need nothing of it, remove its folder in \
+                      the bucket and start this server again; otherwise create the database under another \
+                      name.";
+        return vec![Finding::critical("other-lineage", what, advice)];
+    }
     if figures.metric("pando_ship_fenced") > 0.0 {
         let what = "Another server has taken over the lineage in the bucket: this one is fenced and rejects \
                     writes."
@@ -367,6 +379,9 @@ mod tests {
         assert_eq!(ship(1, 0, 60), [(Warning, "ship-late")]);
         assert_eq!(ship(0, 0, 0), [(Critical, "not-shipped")]);
         assert_eq!(ship(0, 1, 0), [(Critical, "fenced")]);
+        let other = "pando_ship_up{database=\"d\"} 0\npando_ship_fenced{database=\"d\"} 1\n\
+                     pando_ship_other_lineage{database=\"d\"} 1\n";
+        assert_eq!(names(&metrics(other)), [(Critical, "other-lineage")]);
         let replica = |up: u64, lag: u64| {
             names(&metrics(&format!(
                 "pando_replica_up{{database=\"d\"}} {up}\npando_replica_lag_seconds{{database=\"d\"}} {lag}\n"

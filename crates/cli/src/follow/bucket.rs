@@ -1,10 +1,12 @@
 //! A bucket as the source of a replica.
 
 use crate::failure::Outcome;
-use pando::{Database, Result};
-use server::following::{Feed, Source, Watch};
+use pando::{Database, Error, ErrorKind, Result};
+use server::following::{Feed, Source, TakeOver, Watch};
 use ship::{Bucket, Follower, Goal};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A bucket that `serve --ship` or `pando ship` fills.
@@ -14,6 +16,17 @@ pub struct FromBucket {
     bucket: Bucket,
     primary: Option<String>,
     interval: Duration,
+    /// What was found out about each name. It is asked for every two seconds, and costs several requests.
+    known: Mutex<BTreeMap<String, Known>>,
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// It is followed. Its feed notices a drop.
+    IsThere,
+    /// The database with this number was dropped, which nothing changes any more.
+    Dropped(u64),
 }
 
 impl FromBucket {
@@ -21,7 +34,28 @@ impl FromBucket {
     pub fn connect(address: &str, primary: Option<&str>, interval: Duration) -> Outcome<Self> {
         let primary = primary.map(super::http::redirect_to).transpose()?;
         let bucket = Bucket::connect_existing(address)?;
-        Ok(FromBucket { address: address.to_owned(), bucket, primary, interval })
+        Ok(FromBucket { address: address.to_owned(), bucket, primary, interval, known: Mutex::default() })
+    }
+
+    fn of(&self, name: &str) -> Result<Bucket> {
+        crate::ship::bucket::of_database(&self.bucket, name)
+    }
+
+    /// Returns whether the name has a database that was not dropped.
+    fn is_there(&self, name: &str) -> Result<bool> {
+        let known = || self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (bucket, before) = (self.of(name)?, known().get(name).copied());
+        match before {
+            Some(Known::IsThere) => return Ok(true),
+            Some(Known::Dropped(number)) if !bucket.incarnation(number + 1)?.is_shipped()? => {
+                return Ok(false);
+            }
+            _ => {}
+        }
+        let number = bucket.newest_incarnation()?;
+        let is_there = bucket.incarnation(number)?.dropped_ms()?.is_none();
+        known().insert(name.to_owned(), if is_there { Known::IsThere } else { Known::Dropped(number) });
+        Ok(is_there)
     }
 }
 
@@ -34,12 +68,29 @@ impl Source for FromBucket {
         self.primary.as_deref()
     }
 
+    fn quiet(&self) -> Duration {
+        self.interval + Duration::from_secs(3)
+    }
+
     fn databases(&self) -> Result<Vec<String>> {
-        crate::ship::bucket::databases(&self.bucket)
+        if self.bucket.is_shipped()? {
+            return Ok(vec![server::DEFAULT_DATABASE.to_owned()]);
+        }
+        let mut names = Vec::new();
+        for name in self.bucket.databases()? {
+            if self.is_there(&name)? {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {
-        let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
+        let bucket = self.of(name)?;
+        if let Some(dropped_ms) = bucket.dropped_ms()? {
+            let message = format!("{bucket}: the database was dropped at {}", ship::moment(dropped_ms));
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
         // The replica can say meanwhile how much it lacks.
         watch.reached(bucket.newest_commit()?);
         ship::restore(&bucket, Goal::Newest, dir, &mut |_| {})?;
@@ -47,13 +98,15 @@ impl Source for FromBucket {
     }
 
     fn resume(&self, name: &str, dir: &Path, _: &Database) -> Result<Box<dyn Feed>> {
-        let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
-        Ok(Box::new(FromLog { follower: Follower::open(&bucket, dir)?, interval: self.interval }))
+        Ok(Box::new(FromLog { follower: Follower::open(&self.of(name)?, dir)?, interval: self.interval }))
     }
 
-    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<()> {
-        let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
-        Follower::open(&bucket, dir)?.take_over(db).map(drop)
+    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<TakeOver> {
+        let bucket = self.of(name)?;
+        if ship::was_dropped(&bucket, dir)? == Some(true) {
+            return Ok(TakeOver::WasDropped);
+        }
+        Follower::open(&bucket, dir)?.take_over(db).map(|_| TakeOver::Done)
     }
 }
 

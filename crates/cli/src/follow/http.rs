@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::remote::encrypted;
 use pando::{Database, Error, ErrorKind, Result};
 use serde_json::{Map, Value};
-use server::following::{Feed, Source, Watch};
+use server::following::{Feed, Source, TakeOver, Watch};
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -240,9 +240,9 @@ impl Source for FromServer {
         Ok(self.feed(name))
     }
 
-    fn take_over(&self, _: &str, _: &Path, db: &Database) -> Result<()> {
+    fn take_over(&self, _: &str, _: &Path, db: &Database) -> Result<TakeOver> {
         // Nothing keeps the other server from accepting writes: that is for its operator to see to.
-        db.sync()
+        db.sync().map(|()| TakeOver::Done)
     }
 }
 

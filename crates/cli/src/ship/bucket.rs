@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::Error;
-use ship::{Bucket, Goal, Report};
+use ship::{Bucket, Goal, Listing, NamedListing, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -82,9 +82,19 @@ pub fn of_database(bucket: &Bucket, name: &str) -> pando::Result<Bucket> {
     bucket.within(name)
 }
 
-/// Returns the names of the databases in the bucket of a server. A bucket that has one database has the default one.
+/// Returns the names of the databases in the bucket of a server, without those that were dropped. A bucket that has one
+/// database has the default one.
 pub fn databases(bucket: &Bucket) -> pando::Result<Vec<String>> {
-    if bucket.is_shipped()? { Ok(vec![server::DEFAULT_DATABASE.to_owned()]) } else { bucket.databases() }
+    if bucket.is_shipped()? {
+        return Ok(vec![server::DEFAULT_DATABASE.to_owned()]);
+    }
+    let mut names = Vec::new();
+    for name in bucket.databases()? {
+        if bucket.within(&name)?.dropped_ms()?.is_none() {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// Parses `--at` and `--commit`.
@@ -96,13 +106,19 @@ pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
     })
 }
 
-/// Runs `pando restore URL DIR`.
-pub fn restore(bucket: &Bucket, goal: Goal, target: &Path, format: Format) -> Outcome {
+/// Runs `pando restore URL DIR`. Of several databases of one name, `number` selects one; without it, the newest is
+/// restored.
+pub fn restore(bucket: &Bucket, number: Option<u64>, goal: Goal, target: &Path, format: Format) -> Outcome {
+    let bucket = &number.map_or_else(|| Ok(bucket.clone()), |number| bucket.incarnation(number))?;
     let bar = ProgressBar::no_length();
     bar.set_style(ProgressStyle::with_template("{bytes} {bytes_per_sec}").expect("the template is right"));
     let report = ship::restore(bucket, goal, target, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    write_report(&report?, format)
+    let report = report?;
+    if let Some(dropped_ms) = report.dropped_ms {
+        eprintln!("note: this database was dropped at {}", ship::moment(dropped_ms));
+    }
+    write_report(&report, format)
 }
 
 fn write_report(report: &Report, format: Format) -> Outcome {
@@ -118,40 +134,85 @@ fn write_report(report: &Report, format: Format) -> Outcome {
 }
 
 /// Runs `pando restore URL --list`: prints a row for each base, of one database or of all that a server has shipped
-/// there.
+/// there. A damaged one is named on standard error, and the command fails after all others were listed.
 pub fn list(bucket: &Bucket, format: Format) -> Outcome {
     // People are shown moments as `--at` reads them.
     let is_table = format == Format::Table;
     let columns = match is_table {
-        true => ["database", "commit", "time", "last_commit", "last_time", "epoch", "bytes"],
-        false => ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"],
+        true => [
+            "database",
+            "commit",
+            "time",
+            "last_commit",
+            "last_time",
+            "epoch",
+            "bytes",
+            "incarnation",
+            "dropped",
+        ],
+        false => [
+            "database",
+            "commit",
+            "time_ms",
+            "last_commit",
+            "last_time_ms",
+            "epoch",
+            "bytes",
+            "incarnation",
+            "dropped_ms",
+        ],
     };
     let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;
-    let databases = if bucket.is_shipped()? { vec![String::new()] } else { bucket.databases()? };
-    for name in &databases {
-        let listing = if name.is_empty() { bucket.listing()? } else { bucket.within(name)?.listing()? };
-        for reach in &listing.bases {
-            let times = [reach.time_ms, reach.last_time_ms];
-            let shown = times.map(ship::moment);
-            let [time, last_time] = [0, 1].map(|at| match is_table {
-                true => Cell::Bytes(shown[at].as_bytes()),
-                false => Cell::Number(times[at]),
-            });
-            let cells = [
-                Cell::Bytes(name.as_bytes()),
-                Cell::Number(reach.commit),
-                time,
-                Cell::Number(reach.last_commit),
-                last_time,
-                Cell::Number(reach.epoch),
-                Cell::Number(reach.bytes),
-            ];
-            rows.row(&cells).map_err(Failure::stdout)?;
+    let mut damaged: Vec<Failure> = Vec::new();
+    let mut is_empty = true;
+    for found in bucket.listings()? {
+        is_empty = false;
+        match &found.listing {
+            Ok(listing) => write_listing(&mut rows, &found, listing, is_table).map_err(Failure::stdout)?,
+            Err(error) => damaged.push(error.duplicate().into()),
         }
     }
     rows.finish().map_err(Failure::stdout)?;
-    match databases.is_empty() {
-        true => Err(Failure::Absent(format!("{bucket} holds no shipped database"))),
-        false => Ok(()),
+    if is_empty {
+        return Err(Failure::Absent(format!("{bucket} holds no shipped database")));
     }
+    let Some(last) = damaged.pop() else { return Ok(()) };
+    damaged.iter().for_each(|failure| eprintln!("error: {}", failure.message()));
+    Err(last)
+}
+
+/// Writes a row for each base of a database.
+fn write_listing<W: io::Write>(
+    rows: &mut Rows<'_, W>,
+    found: &NamedListing,
+    listing: &Listing,
+    is_table: bool,
+) -> io::Result<()> {
+    let dropped = listing.dropped_ms.map_or_else(String::new, ship::moment);
+    let dropped = match (is_table, listing.dropped_ms) {
+        (true, _) => Cell::Bytes(dropped.as_bytes()),
+        (false, Some(dropped_ms)) => Cell::Number(dropped_ms),
+        (false, None) => Cell::Null,
+    };
+    for reach in &listing.bases {
+        let times = [reach.time_ms, reach.last_time_ms];
+        let shown = times.map(ship::moment);
+        let [time, last_time] = [0, 1].map(|at| match is_table {
+            true => Cell::Bytes(shown[at].as_bytes()),
+            false => Cell::Number(times[at]),
+        });
+        let cells = [
+            Cell::Bytes(found.database.as_bytes()),
+            Cell::Number(reach.commit),
+            time,
+            Cell::Number(reach.last_commit),
+            last_time,
+            Cell::Number(reach.epoch),
+            Cell::Number(reach.bytes),
+            Cell::Number(found.incarnation),
+            dropped,
+        ];
+        rows.row(&cells)?;
+    }
+    Ok(())
 }

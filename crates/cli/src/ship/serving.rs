@@ -147,6 +147,12 @@ impl ServeShipArgs {
         }
         for name in names.iter().filter(|name| !dir.join(name).is_dir()) {
             let report = ship::restore(&of(name)?, Goal::Newest, dir.join(name), &mut |_| {})?;
+            if report.dropped_ms.is_some() {
+                // Its server has dropped it a moment ago.
+                let removed = std::fs::remove_dir_all(dir.join(name));
+                removed.map_err(|cause| Failure::system(format_args!("remove {name}"), cause))?;
+                continue;
+            }
             let _ = say!("pando restored {name} from {url}, to commit {}", report.commit);
         }
         if takes_over {
@@ -218,6 +224,11 @@ impl Ship for One {
                 "1 if another writer has taken the lineage over, or this database does not continue it.",
                 f64::from(u8::from(self.refusal().is_some())),
             ),
+            (
+                "other_lineage",
+                "1 if the lineage in the bucket is of another database, or of another copy of this one.",
+                f64::from(u8::from(self.refusal().is_some_and(|error| error.kind() == ErrorKind::Mismatch))),
+            ),
             ("epoch", "The epoch of this writer.", status.epoch as f64),
             ("shipped_commit", "Every commit up to this one is in the bucket.", status.shipped_commit as f64),
             ("lag_commits", "Commits that are not in the bucket.", status.lag_commits as f64),
@@ -243,5 +254,9 @@ impl Ship for One {
 
     fn release(&self) -> Result<()> {
         self.0.release()
+    }
+
+    fn drop_database(&self) -> Result<()> {
+        self.0.drop_database()
     }
 }

@@ -1,4 +1,4 @@
-//! `pando compact`.
+//! `pando compact` and `pando check`.
 
 use crate::common::{failure, pando, text};
 use pando::Database;
@@ -33,4 +33,25 @@ fn it_prints_what_the_files_took_and_take() {
     assert!(checked.contains("\"records_in_pages\":2501"), "{checked}");
     assert!(text(pando(["compact", path])).contains("data_used_bytes"));
     failure(pando(["compact", dir.path().join("nowhere").to_str().unwrap()]), 1);
+}
+
+#[test]
+fn a_check_says_that_there_is_no_checkpoint_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db").to_str().unwrap().to_owned();
+    text(pando(["put", &path, "t", "k", "v"]));
+    text(pando(["put", &path, "t", "l", "v"]));
+    let said = text(pando(["check", &path]));
+    assert!(said.contains("none yet: everything is in the log"), "{said}");
+    // The table, its row in the catalog, and two records.
+    let said = text(pando(["check", &path, "--json"]));
+    for field in ["\"checkpoint\":null", "\"commits_in_log\":3", "\"changes_in_log\":3"] {
+        assert!(said.contains(field), "{field} in {said}");
+    }
+    text(pando(["checkpoint", &path]));
+    let said = text(pando(["check", &path, "--json"]));
+    for field in ["\"checkpoint\":1", "\"commits_in_log\":0", "\"changes_in_log\":0"] {
+        assert!(said.contains(field), "{field} in {said}");
+    }
+    assert!(!text(pando(["check", &path])).contains("none yet"));
 }

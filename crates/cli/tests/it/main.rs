@@ -15,6 +15,7 @@ mod copy;
 #[cfg(feature = "postgres")]
 mod copy_postgres;
 mod doctor;
+mod drops;
 mod exit_codes;
 mod explain;
 #[path = "../../../server/tests/it/http.rs"]

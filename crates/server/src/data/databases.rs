@@ -5,7 +5,9 @@
 //! 2. [`places`](crate::data::places) finds open databases and closes them.
 //! 3. The directory of a dropped database is renamed before it is removed. A crash between the two steps leaves a name
 //!    that no database can have, and the next start removes it.
-//! 4. A directory that holds other files is not removed. A directory without files of a database is not listed, and
+//! 4. The bucket to which a database is shipped has its drop before the directory is renamed. After a crash between the
+//!    two, the database is still there and goes on: its drop was not acknowledged.
+//! 5. A directory that holds other files is not removed. A directory without files of a database is not listed, and
 //!    becomes a database only if it is empty. A directory of the operator's own keeps its files.
 
 use crate::data::inside::{Inside, remove};
@@ -24,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 mod copies;
+mod drops;
 
 use copies::COPYING;
 
@@ -171,9 +174,14 @@ impl Databases {
             if !path.is_dir() {
                 return Err(missing(name));
             }
-            let db = self.with_room(|| self.builder().open(&path))?;
-            self.install(place, db)
+            self.open_at(place)
         })
+    }
+
+    fn open_at(&self, place: &Place) -> Answer<Arc<Open>> {
+        let path = self.dir.join(&*place.name);
+        let db = self.with_room(|| self.builder().open(&path))?;
+        self.install(place, db)
     }
 
     /// Creates a database. Returns `false` if it already existed; it is not changed then.
@@ -210,51 +218,6 @@ impl Databases {
         };
         let db = self.with_room(create)?;
         Ok((self.install(place, db)?, is_new))
-    }
-
-    /// Removes a database with all its data once no request uses it.
-    pub fn drop_database(&self, name: &str) -> Answer<()> {
-        check_name(name)?;
-        if name == DEFAULT_DATABASE {
-            let detail = "the default database cannot be dropped: `/v0` uses it";
-            return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
-        }
-        let path = self.dir.join(name);
-        let inside = Inside::read(&path)?;
-        if !inside.ours {
-            return Err(missing(name));
-        }
-        if inside.others {
-            return Err(other_files(name));
-        }
-        self.at_gate(name, |place| self.drop_at(place))
-    }
-
-    fn drop_at(&self, place: &Place) -> Answer<()> {
-        let name = &*place.name;
-        let set_leaving = |is_leaving| {
-            if let Some(open) = place.open() {
-                open.set_leaving(is_leaving);
-            }
-        };
-        set_leaving(true);
-        let is_closed = place.close(DROP_PATIENCE).inspect_err(|_| set_leaving(false))?;
-        if !is_closed {
-            set_leaving(false);
-            let detail = format!(
-                "database {name:?} is in use by a transaction or a request; end it, or try again later"
-            );
-            return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
-        }
-        let failed = |error| Error::io(format!("drop the database {name}"), error);
-        let aside = self.dir.join(format!("{DROPPED}{name}-{}", self.places.tick()));
-        fs::rename(self.dir.join(name), &aside).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing(name),
-            _ => failed(error).into(),
-        })?;
-        fs::File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-        remove(&aside)?;
-        Ok(())
     }
 
     /// Checks that a database exists, without opening it.

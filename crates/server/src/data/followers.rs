@@ -16,7 +16,7 @@ use crate::data::inside::remove;
 use crate::data::names::is_name;
 use crate::data::replicas::{Progress, Replicas};
 use crate::data::v0::EntityTable;
-use crate::following::{Feed, Source};
+use crate::following::{Feed, Source, TakeOver};
 use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use pando::{Error, ErrorKind, Result};
@@ -401,14 +401,24 @@ impl Followers {
     }
 }
 
-/// Lets each database take over from `source`. Returns the names with the last commits.
+/// Lets each database take over from `source`, and removes those that it has dropped. Returns the names with the last
+/// commits.
 pub fn take_over_all(databases: &Databases, source: &dyn Source) -> Result<Vec<(String, u64)>> {
-    let take_over = |name: String| {
+    let mut taken = Vec::new();
+    for name in databases.names().map_err(Problem::into_error)? {
         let open = databases.open(&name).map_err(Problem::into_error)?;
-        let taken = source.take_over(&name, &databases.path(&name), &open.db);
-        taken.map_err(|error| error.within(format!("database {name}")))?;
-        let commit = open.db.snapshot()?.commit_number();
-        Ok((name, commit))
-    };
-    databases.names().map_err(Problem::into_error)?.into_iter().map(take_over).collect()
+        let done = source.take_over(&name, &databases.path(&name), &open.db);
+        match done.map_err(|error| error.within(format!("database {name}")))? {
+            TakeOver::Done => taken.push((name, open.db.snapshot()?.commit_number())),
+            TakeOver::WasDropped => {
+                drop(open);
+                tracing::warn!(database = %name, "the copy is removed: the primary has dropped the database");
+                // The others take over all the same.
+                if let Err(problem) = databases.remove_copy(&name) {
+                    tracing::error!(database = %name, "the copy stays: {}", problem.detail);
+                }
+            }
+        }
+    }
+    Ok(taken)
 }

@@ -71,6 +71,17 @@ pub fn never_shipped(error: &Error) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, detail)
 }
 
+/// Returns the problem of a drop that the bucket does not have, or may not have, because of `error`.
+#[cold]
+fn not_dropped(error: &Error) -> Problem {
+    let kind = if is_of_another(error) { "fenced" } else { "not-shipped" };
+    let detail = format!(
+        "the database was not dropped, because the bucket to which it is shipped has to have the drop first: \
+         {error}"
+    );
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, detail)
+}
+
 /// The number of handles that are kept. Beyond it the map starts again, empty.
 const KEPT_TABLES: usize = 4096;
 
@@ -157,6 +168,14 @@ impl Open {
             tracing::error!(%error, "not everything was shipped");
         }
         self.db.close()
+    }
+
+    /// Says in the bucket that the database is dropped, if it is shipped.
+    ///
+    /// # Errors
+    /// [`not_dropped`], if the bucket is not known to have the drop. Nothing is shipped any more in either case.
+    pub fn ship_drop(&self) -> Answer<()> {
+        self.ship().map_or(Ok(()), |ship| ship.drop_database().map_err(|error| not_dropped(&error)))
     }
 
     /// Returns the memory of waiting writes.

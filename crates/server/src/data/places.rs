@@ -199,12 +199,22 @@ impl Place {
     /// Closes the database at this place if its users release it in time. The caller holds the gate. Until the close,
     /// requests find the database, because otherwise they would wait at the gate.
     pub fn close(&self, patience: Duration) -> Result<bool> {
+        match self.take(patience) {
+            None => Ok(false),
+            Some(None) => Ok(true),
+            Some(Some(open)) => open.close().map(|()| true),
+        }
+    }
+
+    /// Takes the database from this place if its users release it in time: `None` if they do not, `Some(None)` if it is
+    /// not open. The caller holds the gate.
+    pub fn take(&self, patience: Duration) -> Option<Option<Arc<Open>>> {
         let begun = Instant::now();
         let is_used = |open: &Arc<Open>, own: usize| {
             Arc::strong_count(open) > own || Arc::strong_count(&open.own.writer) > 1
         };
         loop {
-            let Some(open) = self.open.load_full() else { return Ok(true) };
+            let Some(open) = self.open.load_full() else { return Some(None) };
             // The count includes the place's handle and this one.
             let seems_used = is_used(&open, 2);
             drop(open);
@@ -212,13 +222,12 @@ impl Place {
             // all users.
             if !seems_used && let Some(open) = self.open.swap(None) {
                 if !is_used(&open, 1) {
-                    open.close()?;
-                    return Ok(true);
+                    return Some(Some(open));
                 }
                 self.open.store(Some(open));
             }
             if begun.elapsed() >= patience {
-                return Ok(false);
+                return None;
             }
             std::thread::sleep(Duration::from_millis(5));
         }

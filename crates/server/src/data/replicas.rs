@@ -2,8 +2,9 @@
 //!
 //! 1. A replica becomes a primary at most once, and never the other way: a database that made commits of its own can
 //!    follow no more.
-//! 2. The lag of a database counts from the last moment at which it had everything that its source was known to have.
-//!    So it grows while the source cannot be reached, whatever the clocks of the two machines show.
+//! 2. The lag of a database counts from the last message of its source after which it had everything that the source
+//!    was known to have. So it grows while the source cannot be reached, also before a request to it has failed, and
+//!    whatever the clocks of the two machines show.
 //! 3. While a database is copied anew, it lacks commits however far it was before, and its lag grows.
 
 use crate::data::end::End;
@@ -34,6 +35,8 @@ pub struct Replicas {
 #[derive(Debug)]
 pub struct Progress {
     id: Arc<str>,
+    /// For how long the source may be silent.
+    quiet: Duration,
     inner: Mutex<Inner>,
     end: End,
 }
@@ -41,7 +44,9 @@ pub struct Progress {
 #[derive(Debug)]
 struct Inner {
     newest_commit: u64,
-    /// When the database had everything that was known.
+    /// When the source sent the last message.
+    reached_at: Instant,
+    /// When the source sent the last message after which the database had everything that was known.
     level_at: Instant,
     is_up: bool,
     /// Whether the source was reached since the start, and since the last copy.
@@ -108,10 +113,8 @@ impl Replicas {
 
     /// Returns the progress of the database `name`.
     pub fn progress(&self, name: &str) -> Arc<Progress> {
-        let mut all = self.all();
-        Arc::clone(
-            all.entry(name.to_owned()).or_insert_with(|| Arc::new(Progress::new(Arc::clone(&self.id)))),
-        )
+        let new = || Arc::new(Progress::new(Arc::clone(&self.id), self.source.quiet()));
+        Arc::clone(self.all().entry(name.to_owned()).or_insert_with(new))
     }
 
     /// Returns the lag of the database `name`, of which `db` is open.
@@ -149,9 +152,10 @@ impl Replicas {
 }
 
 impl Progress {
-    fn new(id: Arc<str>) -> Self {
+    fn new(id: Arc<str>, quiet: Duration) -> Self {
         let inner = Inner {
             newest_commit: 0,
+            reached_at: Instant::now(),
             level_at: Instant::now(),
             is_up: false,
             has_reached: false,
@@ -159,7 +163,7 @@ impl Progress {
             copies: 0,
             error: None,
         };
-        Progress { id, inner: Mutex::new(inner), end: End::default() }
+        Progress { id, quiet, inner: Mutex::new(inner), end: End::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -172,9 +176,10 @@ impl Progress {
         let commits = newest_commit - applied_commit;
         let is_level = inner.is_up && !inner.is_copying && commits == 0;
         if is_level {
-            inner.level_at = Instant::now();
+            inner.level_at = inner.level_at.max(inner.reached_at);
         }
-        let seconds = if is_level { 0.0 } else { inner.level_at.elapsed().as_secs_f64() };
+        let since = inner.level_at.elapsed();
+        let seconds = if is_level && since <= self.quiet { 0.0 } else { since.as_secs_f64() };
         let Inner { is_up, is_copying, copies, .. } = *inner;
         let error = inner.error.clone();
         Lag { is_up, applied_commit, newest_commit, commits, seconds, is_copying, copies, error }
@@ -188,7 +193,9 @@ impl Progress {
     /// Notes that the database was copied, and that the copy is in its place.
     pub fn copied(&self) {
         let mut inner = self.inner();
-        (inner.is_copying, inner.copies, inner.level_at) = (false, inner.copies + 1, Instant::now());
+        let now = Instant::now();
+        (inner.is_copying, inner.copies) = (false, inner.copies + 1);
+        (inner.level_at, inner.reached_at) = (now, now);
         // An empty copy may be older than the first commit. The feed finds out.
         inner.has_reached = false;
     }
@@ -218,6 +225,7 @@ impl Watch for Progress {
     fn reached(&self, newest_commit: u64) {
         let mut inner = self.inner();
         inner.newest_commit = inner.newest_commit.max(newest_commit);
+        inner.reached_at = Instant::now();
         (inner.is_up, inner.has_reached, inner.error) = (true, true, None);
     }
 }
@@ -257,11 +265,12 @@ pub fn redirected<T>(answer: Answer<T>, replicas: Option<&Replicas>, uri: &Uri) 
 mod tests {
     use super::*;
     use crate::data::databases::Databases;
-    use crate::following::Feed;
+    use crate::following::{Feed, TakeOver};
     use crate::shipping::{Ship, Shipped, Shipping};
     use pando::{Budget, Durability, ErrorKind, Result};
     use std::path::Path;
     use std::sync::atomic::AtomicUsize;
+    use std::thread;
 
     /// A source that is never asked.
     #[derive(Debug)]
@@ -288,7 +297,7 @@ mod tests {
             unreachable!()
         }
 
-        fn take_over(&self, _: &str, _: &Path, _: &Database) -> Result<()> {
+        fn take_over(&self, _: &str, _: &Path, _: &Database) -> Result<TakeOver> {
             unreachable!()
         }
     }
@@ -340,6 +349,34 @@ mod tests {
         fn release(&self) -> Result<()> {
             Ok(())
         }
+
+        fn drop_database(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_lag_counts_from_the_last_message() {
+        let (quiet, pause) = (Duration::from_millis(150), Duration::from_millis(200));
+        let progress = Progress::new("r1".into(), quiet);
+        let seconds = |applied| progress.lag(applied).seconds;
+        progress.reached(7);
+        assert_eq!(seconds(7), 0.0);
+        assert!(seconds(6) < 0.1, "it had everything a moment ago");
+        // The source is silent, and no request has failed yet.
+        thread::sleep(pause);
+        assert!(seconds(7) >= 0.2, "{}", seconds(7));
+        assert!(progress.lag(7).is_up);
+        progress.failed(&Error::new(ErrorKind::Io, "timed out"));
+        assert!(seconds(7) >= 0.2, "{}", seconds(7));
+        progress.reached(7);
+        assert_eq!(seconds(7), 0.0);
+        // A copy that takes long is not late when it is complete.
+        progress.copies();
+        thread::sleep(pause);
+        assert!(seconds(7) >= 0.2);
+        progress.copied();
+        assert_eq!(seconds(7), 0.0);
     }
 
     #[test]

@@ -182,6 +182,9 @@ async fn check(work: Work, call: Call) -> Answer {
         "large_values": report.large_values,
         "free_in_pages_bytes": report.free_in_pages_bytes,
         "orphan_units": report.orphan_units,
+        "checkpoint": report.checkpoint,
+        "commits_in_log": report.log_commits,
+        "changes_in_log": report.log_changes,
     });
     Ok(json(StatusCode::OK, &answer))
 }

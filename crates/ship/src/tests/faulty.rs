@@ -241,6 +241,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.check_away()?;
         self.inner.list_with_delimiter(prefix).await
     }
 

@@ -1,8 +1,10 @@
 //! Tests over buckets in memory that lose, delay, duplicate and reorder requests, and over a model of a database.
 
 mod damage;
+mod drops;
 pub mod faulty;
 pub mod model;
+mod orphans;
 mod race;
 mod replicas;
 pub mod restores;

@@ -38,7 +38,8 @@ impl Model {
         let model = Model::new(fork);
         let commit = history.0.len() as u64;
         let mut inner = lock(&model.0);
-        (inner.history, inner.origin, inner.forgotten) = (history, Some(Origin { lineage, commit }), commit);
+        let origin = Origin { lineage, commit, after_drop: false };
+        (inner.history, inner.origin, inner.forgotten) = (history, Some(origin), commit);
         drop(inner);
         model
     }

@@ -3,11 +3,12 @@
 use super::faulty::Faulty;
 use super::model::{History, Model};
 use super::takeover::{Node, leap_if_needed, ship, take_over};
+use crate::candidate::Candidate;
 use crate::follower::Follower;
 use crate::lineage::Lineage;
 use crate::retention::Retention;
 use crate::source::{Identity, Source as _};
-use crate::writer::{Candidate, Writer};
+use crate::writer::Writer;
 use base::ErrorKind;
 use std::sync::{Arc, Mutex};
 

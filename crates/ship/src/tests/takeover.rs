@@ -4,6 +4,7 @@
 use super::faulty::Faulty;
 use super::model::{History, Model, encoded};
 use crate::bases::Draft;
+use crate::candidate::Candidate;
 use crate::follower::Follower;
 use crate::gather::{Batch, ChangeWriter};
 use crate::lineage::Lineage;
@@ -13,7 +14,7 @@ use crate::parts::PartWriter;
 use crate::restore::{self, Goal};
 use crate::retention::Retention;
 use crate::source::{Identity, Source as _, Stamp};
-use crate::writer::{Candidate, Writer};
+use crate::writer::Writer;
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::io::Write as _;

@@ -2,7 +2,7 @@
 
 use super::report::Lost;
 use super::start::Start;
-use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, TableId, checksum};
+use base::{CheckpointNo, DatabaseId, Error, LargeRef, PagePtr, Result, TableId, checksum};
 use io::File;
 use page::{Kind, Page, Value};
 use pool::stored::{check_length, read_page};
@@ -219,14 +219,10 @@ impl Values<'_> {
         let data = self.data.ok_or_else(|| Error::corruption("there is no data file"))?;
         let pieces = Pieces::find(data, self.database, large)?;
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(large.len_bytes as usize).map_err(|refused| {
-            let message = format!("a value of {} bytes does not fit in memory", large.len_bytes);
-            Error::new(ErrorKind::Full, message).caused_by(refused)
-        })?;
         let indexes = pieces.extents().count() - pieces.count();
         for (ptr, len) in pieces.parts().skip(indexes) {
             let at = bytes.len();
-            bytes.resize(at + len as usize, 0);
+            run::add_piece(&mut bytes, len as usize, large.len_bytes)?;
             data.read_exact_at(&mut bytes[at..], ptr.offset_bytes())?;
             let found = checksum::extent(self.database, ptr.unit(), &bytes[at..]);
             if found != ptr.checksum() {

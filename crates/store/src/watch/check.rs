@@ -39,6 +39,13 @@ pub struct Report {
     pub saved_bytes: u64,
     /// The units of the data file that are used though nothing reaches them: lost space, but no lost data.
     pub orphan_units: u64,
+    /// The number of the checkpoint whose pages were read. 0: there is no checkpoint yet, and so there are no pages.
+    pub checkpoint: u64,
+    /// The number of commits after that checkpoint, which are only in the log. Opening the database verifies them.
+    pub log_commits: u64,
+    /// The number of puts, deletes and range deletes of these commits that are in memory, those of the catalog
+    /// included.
+    pub log_changes: u64,
 }
 
 /// The counts and problems that a check found.
@@ -87,6 +94,13 @@ impl Store {
         self.check_open()?;
         let superblock = self.checkpoints.claim()?;
         let mut findings = Findings::default();
+        let log_changes = self.views.with_current(|view| view.memtables().map(|table| table.records()).sum());
+        findings.report = Report {
+            checkpoint: superblock.checkpoint.0,
+            log_commits: self.last_commit().saturating_sub(superblock.absorbed.0),
+            log_changes,
+            ..Report::default()
+        };
         let mut extents = Vec::new();
         // A process that follows another may have read commits after later checkpoints.
         let newest = if self.is_beside() { CheckpointNo(u64::MAX - 1) } else { superblock.checkpoint };
