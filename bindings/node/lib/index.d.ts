@@ -239,7 +239,10 @@ export type SqlRows<Row = SqlRow> = Row[] & {
   readonly lastRowId: number | bigint
 }
 
-/** A prepared statement. */
+/**
+ * A prepared statement. It has one run at a time: `all` or `iterate` begins a new one, and an iterator of an older run then
+ * fails with PANDO_INVALID. Prepare a statement for each iterator that others must not end.
+ */
 export interface Statement {
   all<Row = SqlRow>(...parameters: SqlParameters): Promise<SqlRows<Row>>
   iterate<Row = SqlRow>(...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>

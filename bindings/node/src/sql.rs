@@ -20,6 +20,8 @@ pub struct NativeRows {
     pub packed: Bytes,
     /// Whether there is no further row.
     pub is_done: bool,
+    /// The number of the statement's run.
+    pub run: f64,
     pub changes: f64,
     /// The id of the last row that the connection has inserted, as a packed value.
     pub last_row_id: Bytes,
@@ -112,14 +114,18 @@ fn in_places(
     }
 }
 
-/// Fetches rows until their values have so many bytes.
-fn fetch(statement: &SqlStatement, most_bytes: usize) -> Outcome<NativeRows> {
+/// Fetches rows until their values have so many bytes: those of a run that began before, or of a new one.
+fn fetch(statement: &SqlStatement, most_bytes: usize, run: Option<u64>) -> Outcome<NativeRows> {
     let (mut packed, mut failed) = (Vec::new(), None);
-    let more = statement.fetch(&mut |row: &Row<'_>| {
+    let take = &mut |row: &Row<'_>| {
         let pushed = (0..row.len()).try_for_each(|column| push(&mut packed, row.get(column)));
         failed = pushed.err();
         failed.is_none() && packed.len() < most_bytes
-    })?;
+    };
+    let more = match run {
+        Some(run) => statement.fetch_of(run, take)?,
+        None => statement.fetch(take)?,
+    };
     if let Some(failure) = failed {
         statement.reset()?;
         return Err(failure);
@@ -130,6 +136,7 @@ fn fetch(statement: &SqlStatement, most_bytes: usize) -> Outcome<NativeRows> {
         columns: statement.columns()?.into_iter().map(|column| column.name).collect(),
         packed: Bytes(packed),
         is_done: !more,
+        run: statement.run()? as f64,
         changes: statement.changes()? as f64,
         last_row_id: Bytes(last_row_id),
     })
@@ -166,7 +173,7 @@ impl NativeSql {
         promise(env, move || {
             let statement = connection.prepare(&text)?;
             statement.bind_all(in_places(&statement, names, unpack(&values)?)?)?;
-            let rows = fetch(&statement, usize::MAX);
+            let rows = fetch(&statement, usize::MAX, None);
             drop(statement);
             if alone && end_transaction(&connection)? {
                 return Err(Failure::invalid(
@@ -245,21 +252,21 @@ impl NativeStatement {
         promise(env, move || {
             statement.reset()?;
             statement.bind_all(in_places(&statement, names, unpack(&values)?)?)?;
-            fetch(&statement, most_bytes as usize)
+            fetch(&statement, most_bytes as usize, None)
         })
     }
 
-    /// Fetches the next rows.
+    /// Fetches the next rows of a run. Fails if the statement has begun another one.
     #[napi]
-    pub fn next<'e>(&self, env: &'e Env, most_bytes: f64) -> Result<Object<'e>> {
+    pub fn next<'e>(&self, env: &'e Env, run: f64, most_bytes: f64) -> Result<Object<'e>> {
         let statement = Arc::clone(&self.statement);
-        promise(env, move || fetch(&statement, most_bytes as usize))
+        promise(env, move || fetch(&statement, most_bytes as usize, Some(run as u64)))
     }
 
-    /// Ends a run before its last row.
+    /// Ends a run before its last row. It has no effect if the statement has begun another one.
     #[napi]
-    pub fn reset<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+    pub fn end<'e>(&self, env: &'e Env, run: f64) -> Result<Object<'e>> {
         let statement = Arc::clone(&self.statement);
-        promise(env, move || statement.reset())
+        promise(env, move || statement.end_run(run as u64))
     }
 }

@@ -112,3 +112,55 @@ test('a long statement leaves the event loop free, and is stopped', async () => 
     Array.from({ length: 40 }, (_, i) => [{ i }]))
   await db.close()
 })
+
+test('rows of a statement that runs again have ended', async () => {
+  const db = await inMemory()
+  const connection = await db.connect()
+  await connection.script('CREATE TABLE t(id INTEGER PRIMARY KEY, s TEXT); CREATE TABLE log(n INT)')
+  await connection.sql(`INSERT INTO t(s) ${ENDLESS} SELECT printf('%100d', i) FROM n LIMIT 2000`)
+  const ended = { code: 'PANDO_INVALID', message: /runs again/ }
+  const query = await connection.prepare('SELECT id, s FROM t WHERE id > ? ORDER BY id')
+  const seen = []
+  await assert.rejects((async () => {
+    for await (const { id } of query.iterate(0)) if (seen.push(id) === 10) await query.all(1990)
+  })(), ended)
+  assert.equal(seen.length, 10)
+  // Also if all of the older rows were fetched before, so that it does not depend on how many there are.
+  const few = query.iterate(1990)
+  await few.next()
+  await query.all(1990)
+  await assert.rejects(few.next(), ended)
+
+  // The end of older rows leaves the newer ones alone.
+  const [older, newer] = [query.iterate(0), query.iterate(0)]
+  await older.next()
+  assert.equal((await newer.next()).value.id, 1)
+  await older.return()
+  let last = 0
+  for await (const { id } of newer) {
+    assert.equal(id, ++last + 1)
+  }
+  assert.equal(last, 1999)
+
+  const insert = await connection.prepare("INSERT INTO log(n) SELECT ? FROM t RETURNING n, printf('%100d', 1) AS pad")
+  const rows = insert.iterate(1)
+  await rows.next()
+  assert.equal((await insert.all(2)).length, 2000)
+  await assert.rejects(rows.next(), ended)
+  assert.deepEqual(await connection.sql('SELECT n, count(*) AS c FROM log GROUP BY n'), [{ n: 1, c: 2000 }, { n: 2, c: 2000 }])
+  await db.close()
+})
+
+test('parameters are those of the call', async () => {
+  const db = await inMemory()
+  const connection = await db.connect()
+  const statement = await connection.prepare('SELECT ? AS v')
+  for (const iterate of [v => statement.iterate(v), v => connection.iterate('SELECT ? AS v', v), v => db.iterate('SELECT ? AS v', v)]) {
+    const bytes = Buffer.from('original')
+    const rows = iterate(bytes)
+    bytes.fill('X')
+    assert.equal(String((await rows.next()).value.v), 'original')
+    await assert.rejects(iterate(Symbol('s')).next(), TypeError)
+  }
+  await db.close()
+})
