@@ -4,7 +4,7 @@ const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { optionsOf, typed, textOf, shown, DURABILITY, TRANSACTION } = require('./arguments')
 const { Gate } = require('./gate')
-const { bytesOf, packWrites } = require('./packed')
+const { bytesOf, viewOf, packWrites } = require('./packed')
 const { Reads, Calls, Queue, deletedRangeOf } = require('./reads')
 const { Changes, Consumer, filterOf, FILTER } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
@@ -269,8 +269,10 @@ class Table extends Reads {
 
   async put (key, value, options) {
     const { ttlMs, durability } = optionsOf(options, { durability: 'string', ttlMs: 'number' })
+    if (ttlMs === undefined) {
+      return this.#write([{ key: viewOf(key, 'the key'), value: viewOf(value, 'the value') }], durability)
+    }
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    if (ttlMs === undefined) return this.#write([{ key: k, value: v }], durability)
     await this.#gate.pass()
     return awaited(() => this.#db.putWithTtl(this.#native, k, v, ttlMs, durability))
   }
@@ -286,7 +288,7 @@ class Table extends Reads {
 
   async del (key, options) {
     const { durability } = optionsOf(options, DURABILITY)
-    return this.#write([{ key: bytesOf(key, 'the key') }], durability)
+    return this.#write([{ key: viewOf(key, 'the key') }], durability)
   }
 
   /** Applies puts and deletes together, in their order. */
@@ -297,6 +299,7 @@ class Table extends Reads {
   }
 
   async #write (writes, durability) {
+    // This copies the bytes of the caller, and so comes before the first wait.
     const packed = packWrites(writes)
     await this.#gate.pass()
     return awaited(() => this.#db.write(this.#native, packed, durability))
@@ -319,8 +322,8 @@ class Table extends Reads {
 
 /** An operation of a batch as a write. */
 function writeOf (operation, at) {
-  if (operation?.type === 'put') return { key: bytesOf(operation.key, 'the key'), value: bytesOf(operation.value, 'the value') }
-  if (operation?.type === 'del') return { key: bytesOf(operation.key, 'the key') }
+  if (operation?.type === 'put') return { key: viewOf(operation.key, 'the key'), value: viewOf(operation.value, 'the value') }
+  if (operation?.type === 'del') return { key: viewOf(operation.key, 'the key') }
   throw new TypeError(`the type of operation ${at} is ${String(operation?.type)}; it must be 'put' or 'del'`)
 }
 

@@ -2,8 +2,17 @@
 
 // The buffers of src/packed.rs.
 
-/** Text as UTF-8, and bytes as a Buffer over the same memory. */
+/** Text as UTF-8, and a copy of bytes: the caller may change its own as soon as the call has returned. */
 function bytesOf (given, what) {
+  const bytes = viewOf(given, what)
+  return typeof given === 'string' ? bytes : Buffer.from(bytes)
+}
+
+/**
+ * Text as UTF-8, and bytes as a Buffer over the same memory. Only for bytes that are packed, or given to the native half,
+ * before the call of the package returns.
+ */
+function viewOf (given, what) {
   if (typeof given === 'string') return Buffer.from(given)
   if (Buffer.isBuffer(given)) return given
   if (given instanceof Uint8Array) return Buffer.from(given.buffer, given.byteOffset, given.byteLength)
@@ -65,4 +74,4 @@ function unpackRecords (packed) {
   return records
 }
 
-module.exports = { bytesOf, packWrites, packKeys, unpackValues, unpackRecords }
+module.exports = { bytesOf, viewOf, packWrites, packKeys, unpackValues, unpackRecords }

@@ -3,7 +3,7 @@
 const { AsyncLocalStorage } = require('node:async_hooks')
 const { optionsOf, typed } = require('./arguments')
 const { PandoError, closed, converted } = require('./errors')
-const { bytesOf, packWrites } = require('./packed')
+const { bytesOf, viewOf, packWrites } = require('./packed')
 const { Reads, Queue, deletedRangeOf } = require('./reads')
 const { ValueWritable } = require('./values')
 
@@ -206,7 +206,7 @@ class Transaction {
   }
 }
 
-/** A table within a transaction. */
+/** A table within a transaction. Its calls wait for their turn, and so copy what they are given (`bytesOf`). */
 class TransactionTable extends Reads {
   #native
   #of
@@ -220,8 +220,9 @@ class TransactionTable extends Reads {
   /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
   put (key, value, options) {
     const { ttlMs } = optionsOf(options, TTL)
+    if (ttlMs === undefined) return this.#of.write(viewOf(key, 'the key'), viewOf(value, 'the value'))
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
+    return this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
   }
 
   /** Opens a stream whose bytes become the value of a key when it ends. */
@@ -240,7 +241,7 @@ class TransactionTable extends Reads {
   }
 
   del (key) {
-    return this.#of.write(bytesOf(key, 'the key'), undefined)
+    return this.#of.write(viewOf(key, 'the key'), undefined)
   }
 
   /** Sets a key that must not exist; PANDO_EXISTS if it does. */
