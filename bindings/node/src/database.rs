@@ -1,7 +1,8 @@
 //! Databases and their tables.
 
 use crate::packed;
-use crate::promise::{now, promise};
+use crate::pool::Urgency;
+use crate::promise::{now, promise, promise_with};
 use crate::reader::Reader;
 use crate::transaction::Tx;
 use binding::{Begun, Failure, Handle, Held, Kind, Outcome, Source, options, upkeep};
@@ -135,7 +136,8 @@ impl NativeDatabase {
     #[napi]
     pub fn close<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
         let handle = Arc::clone(&self.handle);
-        promise(env, move || handle.close())
+        // The other threads may all have calls that wait for a transaction of SQL.
+        promise_with(env, Urgency::Urgent, move || handle.close())
     }
 
     #[napi(getter)]

@@ -1,6 +1,6 @@
 //! Promises that the threads of the pool settle, and errors as JavaScript gets them.
 
-use crate::pool;
+use crate::pool::{self, Urgency};
 use binding::{Failure, Kind, Outcome, guard};
 use napi::bindgen_prelude::{Object, ToNapiValue};
 use napi::{Env, Error, Result, Status};
@@ -72,8 +72,17 @@ pub fn promise<T: ToNapiValue + Send + 'static>(
     env: &Env,
     work: impl FnOnce() -> Outcome<T> + Send + 'static,
 ) -> Result<Object<'_>> {
+    promise_with(env, Urgency::Usual, work)
+}
+
+/// A promise for the result of `work`, which does not wait for other calls if it is urgent.
+pub fn promise_with<T: ToNapiValue + Send + 'static>(
+    env: &Env,
+    urgency: Urgency,
+    work: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> Result<Object<'_>> {
     let (deferred, promise) = env.create_deferred()?;
-    pool::run(move || match guard(work) {
+    pool::run(urgency, move || match guard(work) {
         Ok(done) => deferred.resolve(move |_| Ok(done)),
         Err(failure) => deferred.reject(error(failure)),
     });

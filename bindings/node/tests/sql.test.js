@@ -164,3 +164,51 @@ test('parameters are those of the call', async () => {
   }
   await db.close()
 })
+
+test('a transaction of SQL ends while any number of others wait for it', { timeout: 20000 }, async () => {
+  const db = await inMemory()
+  const table = await db.table('kv')
+  const [writer, other] = [await db.connect(), await db.connect()]
+  await writer.script('CREATE TABLE t(id INTEGER PRIMARY KEY, s TEXT); CREATE TABLE u(id INTEGER PRIMARY KEY)')
+  await writer.sql(`INSERT INTO t(s) ${ENDLESS} SELECT printf('%100d', i) FROM n LIMIT 5000`)
+  await other.sql('BEGIN')
+  await other.sql('SELECT * FROM u')
+  for (const end of ['COMMIT', 'ROLLBACK']) {
+    const rows = writer.iterate('SELECT * FROM t')
+    await rows.next()
+    await writer.script('BEGIN')
+    await writer.sql("UPDATE t SET s = 'y' WHERE id = 1")
+    const puts = Array.from({ length: 40 }, (_, i) => table.put(`k${i}`, end))
+    await new Promise(resolve => setTimeout(resolve, 100))
+    // Another open transaction is not in the way either, and reads of SQL go on within it.
+    assert.deepEqual(await other.sql('SELECT count(*) AS n FROM u'), [{ n: 0 }])
+    await writer.sql(end)
+    await Promise.all(puts)
+    await rows.return()
+  }
+  // Rows of an insert hold others up, too, until they are left.
+  const inserted = db.iterate(`INSERT INTO u ${ENDLESS} SELECT i FROM n LIMIT 20000 RETURNING id, printf('%100d', 1) AS pad`)
+  await inserted.next()
+  const puts = Array.from({ length: 40 }, (_, i) => table.put(`k${i}`, 'v'))
+  await new Promise(resolve => setTimeout(resolve, 100))
+  await inserted.return()
+  await Promise.all(puts)
+  await db.close()
+})
+
+test('the end of a connection ends the wait of many for its transaction', { timeout: 20000 }, async () => {
+  const db = await inMemory()
+  const table = await db.table('kv')
+  const connection = await db.connect()
+  await connection.script('CREATE TABLE t(id INTEGER PRIMARY KEY, s TEXT)')
+  await connection.sql(`INSERT INTO t(s) ${ENDLESS} SELECT printf('%100d', i) FROM n LIMIT 5000`)
+  const rows = connection.iterate('SELECT * FROM t')
+  await rows.next()
+  await connection.script('BEGIN')
+  await connection.sql("UPDATE t SET s = 'y' WHERE id = 1")
+  const puts = Promise.allSettled(Array.from({ length: 40 }, (_, i) => table.put(`k${i}`, 'v')))
+  await new Promise(resolve => setTimeout(resolve, 100))
+  await connection.close()
+  assert.ok((await puts).every(put => put.status === 'fulfilled'))
+  await db.close()
+})

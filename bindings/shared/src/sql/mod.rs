@@ -126,6 +126,13 @@ impl SqlConnection {
         self.with(|group| Ok(group.connection.is_autocommit()))
     }
 
+    /// Whether no transaction is open and no statement runs. Otherwise other writers may wait for the next call.
+    pub fn is_at_rest(&self) -> Outcome<bool> {
+        self.with(|group| {
+            Ok(group.connection.is_autocommit() && !group.statements.values().any(Entry::is_running))
+        })
+    }
+
     /// The id of the row that was inserted last.
     pub fn last_insert_row_id(&self) -> Outcome<i64> {
         self.with(|group| Ok(group.connection.last_insert_row_id()))
