@@ -126,7 +126,7 @@ export interface Table extends Reads {
   deleteRange(range?: Range, options?: TransactionOptions): Promise<void>
 }
 
-/** A table within a transaction. */
+/** A table within a transaction. It has no `getSync`, which throws: it could not see all writes of the transaction. */
 export interface TransactionTable extends Omit<Reads, 'getSync'> {
   /**
    * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error; the

@@ -256,6 +256,11 @@ class TransactionTable extends Reads {
     return (await this.#of.run(tx => tx.remove(this.#native, bytes))) ?? undefined
   }
 
+  /** Refused: it could not see writes of the transaction that are not handed over yet. */
+  getSync () {
+    throw new PandoError('PANDO_INVALID', 'getSync does not see all writes of a transaction: use await table.get(key)')
+  }
+
   async deleteRange (...given) {
     const ends = deletedRangeOf(given)
     return this.#of.run(tx => tx.deleteRange(this.#native, ends))

@@ -159,3 +159,16 @@ test('transact gives each of many tasks its turn', { timeout: 60000 }, async () 
   assert.equal(attempts, 11)
   await db.close()
 })
+
+test('a read without a promise is refused within a transaction', async () => {
+  const [db, table] = await inMemory()
+  await table.put('k', 'old')
+  await db.transact(async tx => {
+    const inside = tx.table(table)
+    inside.put('k', 'new')
+    assert.throws(() => inside.getSync('k'), { code: 'PANDO_INVALID', message: /await table\.get/ })
+    assert.equal(String(await inside.get('k')), 'new')
+  })
+  assert.equal(String(table.getSync('k')), 'new')
+  await db.close()
+})

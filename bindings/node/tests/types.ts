@@ -14,6 +14,8 @@ export async function uses(): Promise<number> {
   const length: number = await db.transact(async tx => {
     const t = tx.table(table)
     t.put('a', 'b')
+    // @ts-expect-error It could not see this put.
+    t.getSync('a')
     t.writeStream('w', { ttlMs: 1000 }).end('bytes')
     return (await t.get('a'))?.length ?? 0
   })
