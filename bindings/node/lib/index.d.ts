@@ -122,7 +122,10 @@ export interface Table extends Reads {
   del(key: Bytes, options?: { durability?: Durability }): Promise<void>
   /** Applies writes together, in their order. */
   batch(operations: readonly Operation[], options?: { durability?: Durability }): Promise<void>
-  /** Deletes the keys of a range without reading them; without a range, all keys. An end that is undefined is refused. */
+  /**
+   * Deletes the keys of a range without reading them; without a range, all keys. An end that is undefined is refused. It
+   * runs again after a conflict, as the other writes do.
+   */
   deleteRange(range?: Range, options?: TransactionOptions): Promise<void>
 }
 

@@ -310,13 +310,7 @@ class Table extends Reads {
     const ends = deletedRangeOf(given)
     const { durability, isolation } = optionsOf(given[1], TRANSACTION)
     await this.#gate.pass()
-    const tx = await awaited(() => this.#db.begin(durability, isolation))
-    try {
-      await awaited(() => tx.deleteRange(this.#native, ends))
-      await awaited(() => tx.commit())
-    } finally {
-      await tx.rollback()
-    }
+    return awaited(() => this.#db.deleteRange(this.#native, ends, durability, isolation))
   }
 }
 

@@ -3,7 +3,7 @@
 use crate::packed;
 use crate::pool::Urgency;
 use crate::promise::{now, promise, promise_with};
-use crate::reader::Reader;
+use crate::reader::{NativeRange, Reader};
 use crate::transaction::Tx;
 use binding::{Begun, Failure, Handle, Held, Kind, Outcome, Source, options, upkeep};
 use napi::bindgen_prelude::{BufferSlice, Object};
@@ -293,6 +293,23 @@ impl NativeDatabase {
             let options = transaction_options(db, durability, None)?;
             let ttl = ttl_ms.map(ttl).transpose()?;
             Ok(db.write_with(&options, |tx| tx.set_expiry(&table, &key, ttl))?)
+        })
+    }
+
+    /// Deletes the keys of a range, in a transaction of its own.
+    #[napi]
+    pub fn delete_range<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        range: NativeRange<'_>,
+        durability: Option<String>,
+        isolation: Option<String>,
+    ) -> Result<Object<'e>> {
+        let (table, span) = (table.table.clone(), range.span());
+        self.run(env, move |db| {
+            let options = transaction_options(db, durability, isolation)?;
+            Ok(db.write_with(&options, |tx| tx.delete_range(&table, span.clone()))?)
         })
     }
 

@@ -172,3 +172,22 @@ test('a read without a promise is refused within a transaction', async () => {
   assert.equal(String(table.getSync('k')), 'new')
   await db.close()
 })
+
+test('a range is deleted after conflicts, as other writes are made', async () => {
+  for (const isolation of ['serializable', 'snapshot']) {
+    const [db, table] = await inMemory()
+    let isGoing = true
+    const writer = (async () => {
+      for (let n = 0; isGoing; n++) await Promise.all(Array.from({ length: 8 }, (_, i) => table.put(`k${i}`, `${n}`)))
+    })()
+    const errors = []
+    for (let i = 0; i < 300; i++) await table.deleteRange({ prefix: 'k' }, { isolation }).catch(error => errors.push(error.code))
+    isGoing = false
+    await writer
+    assert.deepEqual(errors, [], isolation)
+    await table.deleteRange({ prefix: 'k' }, { isolation, durability: 'buffered' })
+    assert.equal(await keys(table), '')
+    await assert.rejects(table.deleteRange({}, { isolation: 'none' }), { code: 'PANDO_INVALID' })
+    await db.close()
+  }
+})
