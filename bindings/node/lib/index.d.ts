@@ -79,6 +79,8 @@ export class PandoError extends Error {
   readonly table?: string
   /** The key that another transaction changed. */
   readonly key?: Buffer
+  /** The extended result code of SQLite, if a statement of SQL has failed: 2067 is SQLITE_CONSTRAINT_UNIQUE. */
+  readonly sqliteCode?: number
   /** Whether the same transaction can succeed if it runs again. */
   readonly isRetryable: boolean
 }

@@ -212,3 +212,16 @@ test('the end of a connection ends the wait of many for its transaction', { time
   assert.ok((await puts).every(put => put.status === 'fulfilled'))
   await db.close()
 })
+
+test('an error of SQL has its code of SQLite', async () => {
+  const db = await inMemory()
+  await db.sql('CREATE TABLE t(a UNIQUE NOT NULL)')
+  await db.sql('INSERT INTO t VALUES (1)')
+  const codeOf = (...given) => db.sql(...given).then(() => 'none', error => error.sqliteCode)
+  assert.equal(await codeOf('INSERT INTO t VALUES (1)'), 2067) // SQLITE_CONSTRAINT_UNIQUE
+  assert.equal(await codeOf('INSERT INTO t VALUES (NULL)'), 1299) // SQLITE_CONSTRAINT_NOTNULL
+  assert.equal(await codeOf('SELEC 1'), 1) // SQLITE_ERROR
+  const error = await db.table('none', { create: false }).catch(error => error)
+  assert.deepEqual([error.code, 'sqliteCode' in error, error.message], ['PANDO_MISSING', false, 'there is no table "none"'])
+  await db.close()
+})
