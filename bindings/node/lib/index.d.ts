@@ -206,7 +206,10 @@ export interface ChangesFilter {
   prefix?: Bytes
 }
 
-/** Every commit in order: it waits for the next one, and ends when it or the database is closed. */
+/**
+ * Every commit in order: it waits for the next one, and ends when it or the database is closed. Leaving a `for await` loop
+ * closes it.
+ */
 export interface Changes {
   readonly isClosed: boolean
   /** Returns the next change. Waits for at most `timeoutMs`; undefined after that, and at the end. */
