@@ -96,6 +96,8 @@ export interface Reads {
   /** Returns the values of one moment, in the order of the keys. */
   getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
   has(key: Bytes): Promise<boolean>
+  /** Returns which of the keys exist at one moment, in their order. Values are not read. */
+  hasMany(keys: Iterable<Bytes>): Promise<boolean[]>
   /**
    * Opens a stream of a value of any length, from the byte `start` on and before the byte `end`; undefined if the key does
    * not exist. The value stays as it was when the stream was opened.
@@ -113,6 +115,8 @@ export interface Reads {
   values(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
   /** Iterates over what each read has found: fewer promises than `range`. */
   chunks(options?: RangeOptions): AsyncGenerator<Array<[Buffer, Buffer]>, void, undefined>
+  /** Iterates as `chunks` does, without reading values: they are empty. */
+  keyChunks(options?: RangeOptions): AsyncGenerator<Array<[Buffer, Buffer]>, void, undefined>
 }
 
 /** A table of the newest state. Each write is a transaction by itself. */

@@ -156,6 +156,12 @@ class Reads {
     return unpackValues(await this.#run(() => this.#reader.getMany(this.#native, packed)))
   }
 
+  /** Returns which of the keys exist, without reading their values. */
+  async hasMany (keys) {
+    const packed = packKeys(Array.from(keys, key => viewOf(key, 'a key')))
+    return Array.from(await this.#run(() => this.#reader.hasMany(this.#native, packed)), found => found === 1)
+  }
+
   async has (key) {
     const bytes = this.#keyOf(key)
     return this.#run(() => this.#reader.has(this.#native, bytes))
@@ -209,6 +215,11 @@ class Reads {
   /** Iterates over arrays of [key, value]: what each read has found. */
   chunks (options) {
     return this.#chunks(scanOf(options), false)
+  }
+
+  /** Iterates over arrays of [key, value] whose values are empty and not read. */
+  keyChunks (options) {
+    return this.#chunks(scanOf(options), true)
   }
 
   async * #chunks ({ reverse, limit, range, error }, keysOnly) {

@@ -171,6 +171,7 @@ test('bytes are those of the call, whatever the caller does with them later', as
     const inside = t(table)
     assert.equal(String(await changed(bytes => inside.get(bytes))), 'v', name)
     assert.equal(String(await changed(bytes => inside.getMany([bytes]))), 'v', name)
+    assert.deepEqual(await changed(bytes => inside.hasMany([bytes, 'none'])), [true, false], name)
     assert.equal(await changed(bytes => inside.has(bytes)), true, name)
     assert.equal(await changed(bytes => ttl.expiry(bytes)), Infinity, name)
     const stream = await changed(bytes => inside.readStream(bytes))

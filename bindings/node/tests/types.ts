@@ -23,7 +23,7 @@ export async function uses(): Promise<number> {
     await table.batch([{ type: 'put', key: 'a', value: 'b' }, { type: 'del', key: 'a' }])
   } catch (error) {
     if (error instanceof PandoError && error.code === 'PANDO_CONFLICT') console.log(error.table, error.key?.length)
-    if (error instanceof PandoError && error.sqliteCode === 2067) console.log('not unique')
+    if (error instanceof PandoError && error.sqliteCode === 2067) console.log(await table.hasMany(['a', Buffer.of(1)]))
   }
   await table.put('k', 'v', { ttlMs: 1000 })
   const stream = await table.readStream('k', { start: 1, end: 2 })
