@@ -276,7 +276,10 @@ export interface Connection {
 }
 
 export interface Database {
-  /** Runs one statement of SQL, a transaction by itself, which runs again after a conflict. */
+  /**
+   * Runs one statement of SQL, a transaction by itself, which runs again after a conflict. What changes one connection is
+   * refused with PANDO_INVALID: a PRAGMA that sets something, TEMP tables, ATTACH. Use a connection of `connect` for them.
+   */
   sql<Row = SqlRow>(text: string, ...parameters: SqlParameters): Promise<SqlRows<Row>>
   /** Runs a query as an async iterator, which fetches its rows in batches of 64 KiB. */
   iterate<Row = SqlRow>(text: string, ...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>

@@ -5,6 +5,7 @@
 const { textOf } = require('./arguments')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { Queue } = require('./reads')
+const { refuseSettings } = require('./settings')
 
 /** How many bytes of values `iterate` fetches at once. */
 const BATCH_BYTES = 64 << 10
@@ -260,6 +261,7 @@ class Connections {
 
   async sql (text, parameters) {
     const [statement, [names, values]] = [textOf(text, 'the statement'), pack(parameters)]
+    refuseSettings(statement)
     return resultOf(await this.#with(native => awaited(() => native.run(statement, names, values, true))))
   }
 
@@ -269,6 +271,7 @@ class Connections {
 
   async * #iterate (text, given) {
     const statement = textOf(text, 'the statement')
+    refuseSettings(statement)
     const native = this.#idle.pop() ?? await connect(this.#db)
     try {
       const prepared = new Statement(await awaited(() => native.prepare(statement)), new Queue())

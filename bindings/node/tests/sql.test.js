@@ -225,3 +225,31 @@ test('an error of SQL has its code of SQLite', async () => {
   assert.deepEqual([error.code, 'sqliteCode' in error, error.message], ['PANDO_MISSING', false, 'there is no table "none"'])
   await db.close()
 })
+
+test('a setting and a TEMP table need a connection', async () => {
+  const db = await inMemory()
+  await db.sql('CREATE TABLE t(a)')
+  const refused = [
+    'PRAGMA foreign_keys = OFF', '  pragma Foreign_Keys(0);', '/* a */ PRAGMA main.synchronous = OFF -- b', '-- a\nPRAGMA cache_size=1',
+    'PRAGMA "case_sensitive_like" = 1', 'CREATE TEMP TABLE s(a)', 'create temporary view s AS SELECT 1',
+    'CREATE TEMP TRIGGER s AFTER INSERT ON t BEGIN SELECT 1; END', 'CREATE TABLE temp.s(a)',
+    'CREATE TABLE IF NOT EXISTS "temp" . s(a)', 'CREATE VIRTUAL TABLE temp.s USING fts5(a)', "ATTACH ':memory:' AS other"
+  ]
+  for (const text of refused) {
+    const wanted = { code: 'PANDO_INVALID', message: /db\.connect\(\)/ }
+    await assert.rejects(db.sql(text), wanted, text)
+    await assert.rejects(db.iterate(text).next(), wanted, text)
+  }
+  await db.sql('PRAGMA user_version = 7')
+  assert.deepEqual(await db.sql('PRAGMA user_version'), [{ user_version: 7 }])
+  assert.deepEqual(await db.sql('PRAGMA foreign_keys'), [{ foreign_keys: 1 }])
+  assert.deepEqual((await db.sql('PRAGMA main.table_info(t)')).map(({ name }) => name), ['a'])
+  assert.deepEqual(await db.sql('PRAGMA integrity_check(10)'), [{ integrity_check: 'ok' }])
+  await db.sql('CREATE TABLE "temp s" (temp)')
+  await db.sql("INSERT INTO t VALUES ('CREATE TEMP TABLE')")
+  const connection = await db.connect()
+  await connection.script('PRAGMA foreign_keys = OFF; CREATE TEMP TABLE s(a)')
+  assert.deepEqual(await connection.sql('SELECT * FROM s'), [])
+  await connection.close()
+  await db.close()
+})
