@@ -286,6 +286,7 @@ export interface Database {
   connect(): Promise<Connection>
   readonly path: string | undefined
   readonly isClosed: boolean
+  /** Closes the database. Each call waits for the first one, and has its result. */
   close(): Promise<void>
   tables(): Promise<string[]>
   table(name: string, options?: TableOptions): Promise<Table>

@@ -100,6 +100,7 @@ class Database {
   #native
   #path
   #connections
+  #closing
   #calls = new Calls()
   #gate = new Gate()
 
@@ -132,9 +133,23 @@ class Database {
     return this.#native.isClosed
   }
 
+  /** Each call has the result of the first one. After one that was refused, and closed nothing, another one can be made. */
   async close () {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close () {
     this.#calls.end('the database')
-    return awaited(() => this.#native.close())
+    try {
+      await awaited(() => this.#native.close())
+    } catch (error) {
+      if (!this.#native.isClosed) {
+        this.#calls.end(undefined)
+        this.#closing = undefined
+      }
+      throw error
+    }
   }
 
   async [Symbol.asyncDispose ?? Symbol('asyncDispose')] () {
@@ -325,6 +340,7 @@ function writeOf (operation, at) {
 class Snapshot {
   #reader
   #queue
+  #closing
 
   constructor (reader, calls) {
     this.#reader = reader
@@ -340,12 +356,12 @@ class Snapshot {
   /** Ends the snapshot, when the reads that were begun are done. */
   async close () {
     const reader = this.#reader
-    if (reader === undefined) return
     this.#reader = undefined
-    return this.#queue.run(async () => {
+    this.#closing ??= this.#queue.run(async () => {
       this.#queue.end('the snapshot')
       reader.close()
     })
+    return this.#closing
   }
 }
 

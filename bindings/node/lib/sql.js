@@ -178,14 +178,14 @@ function packedOrError (parameters) {
 class Connection {
   #native
   #queue = new Queue()
-  #closed = false
+  #closing
 
   constructor (native) {
     this.#native = native
   }
 
   #run (call) {
-    if (this.#closed) return Promise.reject(closed('the connection'))
+    if (this.#closing !== undefined) return Promise.reject(closed('the connection'))
     return this.#queue.run(call)
   }
 
@@ -224,9 +224,8 @@ class Connection {
 
   /** Ends the connection, and rolls back its transaction. */
   async close () {
-    if (this.#closed) return
-    this.#closed = true
-    return this.#queue.run(() => this.#native.close())
+    this.#closing ??= this.#queue.run(() => this.#native.close())
+    return this.#closing
   }
 
   async [Symbol.asyncDispose ?? Symbol('asyncDispose')] () {

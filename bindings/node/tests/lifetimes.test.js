@@ -13,6 +13,60 @@ const { PandoLevel } = require('pando-db/level')
 const root = mkdtempSync(join(tmpdir(), 'pando-node-lifetimes-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
+test('a second close waits for the first, and has its result', async () => {
+  const path = join(root, 'close')
+  const db = await pando.open(path, { durability: 'lazy' })
+  const table = await db.table('t')
+  for (let i = 0; i < 20; i++) {
+    await table.batch(Array.from({ length: 2000 }, (_, k) => ({ type: 'put', key: `${i}-${k}`, value: Buffer.alloc(200) })))
+  }
+  const connection = await db.connect()
+  const order = []
+  const note = (promise, name) => promise.then(() => order.push(name))
+  await Promise.all([note(connection.close(), 'connection'), note(connection.close(), 'connection again')])
+  const snapshot = db.snapshot()
+  await Promise.all([note(snapshot.close(), 'snapshot'), note(snapshot.close(), 'snapshot again')])
+  const first = note(db.close(), 'database')
+  await note(db.close(), 'database again')
+  assert.deepEqual(order,
+    ['connection', 'connection again', 'snapshot', 'snapshot again', 'database', 'database again'])
+  await first
+  await (await pando.open(path)).close()
+})
+
+test('a close that fails does so for each call', async () => {
+  const { NativeDatabase: { prototype } } = require(join(dirname(require.resolve('pando-db')), 'native.js'))
+  const { close } = prototype
+  const isClosed = Object.getOwnPropertyDescriptor(prototype, 'isClosed')
+  const db = await pando.inMemory({ memoryBytes: 16 << 20 })
+  const table = await db.table('t')
+  await table.put('a', 'v')
+  await table.put('b', 'v')
+  const records = table.range()
+  await records.next()
+  let calls = 0
+  prototype.close = async () => {
+    calls++
+    throw new Error('planned')
+  }
+  try {
+    // One that closed nothing can be repeated, and iterators go on.
+    for (const expected of [1, 2]) {
+      const results = await Promise.allSettled([db.close(), db.close()])
+      assert.deepEqual(results.map(({ reason }) => reason?.message), ['planned', 'planned'])
+      assert.equal(calls, expected)
+    }
+    assert.equal(String((await records.next()).value[0]), 'b')
+    // One that has closed the database cannot.
+    Object.defineProperty(prototype, 'isClosed', { ...isClosed, get: () => true })
+    for (let i = 0; i < 2; i++) await assert.rejects(db.close(), { message: 'planned' })
+    assert.equal(calls, 3)
+  } finally {
+    prototype.close = close
+    Object.defineProperty(prototype, 'isClosed', isClosed)
+  }
+})
+
 test('leaving the loop over changes closes them', async () => {
   const db = await pando.inMemory({ memoryBytes: 16 << 20 })
   const table = await db.table('t')
