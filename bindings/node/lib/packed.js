@@ -39,6 +39,17 @@ function packWrites (writes) {
   return packed
 }
 
+/** The different tables of writes, and the place of each write's table among them; no places if there is one table. */
+function packTables (writes) {
+  const places = new Map()
+  for (const { handle } of writes) if (!places.has(handle)) places.set(handle, places.size)
+  const tables = [...places.keys()]
+  if (tables.length === 1) return { tables, places: undefined }
+  const packed = Buffer.allocUnsafe(4 * writes.length)
+  writes.forEach(({ handle }, at) => packed.writeUInt32LE(places.get(handle), 4 * at))
+  return { tables, places: packed }
+}
+
 function packKeys (keys) {
   const packed = Buffer.allocUnsafe(keys.reduce((length, key) => length + 4 + key.length, 0))
   let at = 0
@@ -74,4 +85,4 @@ function unpackRecords (packed) {
   return records
 }
 
-module.exports = { bytesOf, viewOf, packWrites, packKeys, unpackValues, unpackRecords }
+module.exports = { bytesOf, viewOf, packTables, packWrites, packKeys, unpackValues, unpackRecords }

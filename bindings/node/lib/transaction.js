@@ -3,7 +3,7 @@
 const { AsyncLocalStorage } = require('node:async_hooks')
 const { optionsOf, typed } = require('./arguments')
 const { PandoError, closed, converted } = require('./errors')
-const { bytesOf, viewOf, packWrites } = require('./packed')
+const { bytesOf, viewOf, packTables, packWrites } = require('./packed')
 const { Reads, Queue, deletedRangeOf } = require('./reads')
 const { ValueWritable } = require('./values')
 
@@ -82,16 +82,16 @@ class Transaction {
     return this.#waitingBytes > MOST_WAITING_BYTES ? this.#queue.run(() => this.#handOver()) : undefined
   }
 
-  /** Hands the waiting writes over, those of one table together. */
+  /** Hands the waiting writes over, those of all tables together. */
   async #handOver () {
     if (this.#failure !== undefined) throw this.#failure
     while (this.#waiting.length > 0) {
-      const { handle } = this.#waiting[0]
-      const other = this.#waiting.findIndex(write => write.handle !== handle)
-      const writes = this.#waiting.splice(0, other < 0 ? this.#waiting.length : other)
+      const writes = this.#waiting
+      this.#waiting = []
       this.#waitingBytes = 0
+      const { tables, places } = packTables(writes)
       try {
-        await this.#native.write(handle, packWrites(writes))
+        await this.#native.write(tables, places, packWrites(writes))
       } catch (error) {
         this.#drop()
         this.#failure = converted(error)

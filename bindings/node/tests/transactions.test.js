@@ -191,3 +191,24 @@ test('a range is deleted after conflicts, as other writes are made', async () =>
     await db.close()
   }
 })
+
+test('writes that alternate between tables keep their order', async () => {
+  const [db, table] = await inMemory()
+  const [other, same] = [await db.table('other'), await db.table('t')]
+  await db.transact(async tx => {
+    const [a, b, c] = [tx.table(table), tx.table(other), tx.table(same)]
+    for (let i = 0; i < 1000; i++) {
+      a.put(`k${i % 10}`, `a${i}`)
+      b.put(`k${i % 10}`, `b${i}`)
+      c.put(`k${i % 10}`, `c${i}`)
+      if (i % 2) a.del(`k${i % 10}`)
+    }
+    c.del('k0')
+    a.put('k0', 'last')
+  })
+  assert.equal(await keys(table), 'k0 k2 k4 k6 k8')
+  assert.equal(String(await table.get('k0')), 'last')
+  assert.equal(String(await table.get('k8')), 'c998')
+  assert.equal(String(await other.get('k9')), 'b999')
+  await db.close()
+})
