@@ -69,11 +69,16 @@ class Changes {
     return undefined
   }
 
+  /** A loop that is left closes the changes. */
   async * [Symbol.asyncIterator] () {
-    for (;;) {
-      const change = await this.next()
-      if (change === undefined) return
-      yield change
+    try {
+      for (;;) {
+        const change = await this.next()
+        if (change === undefined) return
+        yield change
+      }
+    } finally {
+      await this.close()
     }
   }
 

@@ -1,9 +1,9 @@
 'use strict'
 
-// What src/promise.rs begins a failure with: then come the code, the table, the key, and the message.
+// What src/promise.rs begins a failure with: then come the code, the table, the key, SQLite's code, and the message.
 const MARK = 'pando-failure\n'
 
-/** An error of the library: `code` says what the caller can do; a conflict has `table` and `key`. */
+/** An error of the library: `code` says what the caller can do; a conflict has `table` and `key`, and an error of SQL `sqliteCode`. */
 class PandoError extends Error {
   constructor (code, message) {
     super(message)
@@ -23,10 +23,11 @@ class PandoError extends Error {
 /** The error that a call of the native half has thrown, as a PandoError; any other one as it is. */
 function converted (error) {
   if (!(error instanceof Error) || !error.message.startsWith(MARK)) return error
-  const [code, table, key, ...message] = error.message.slice(MARK.length).split('\n')
+  const [code, table, key, sqliteCode, ...message] = error.message.slice(MARK.length).split('\n')
   const made = new PandoError(code, message.join('\n'))
   if (table) made.table = Buffer.from(table.slice(1), 'hex').toString()
   if (key) made.key = Buffer.from(key.slice(1), 'hex')
+  if (sqliteCode) made.sqliteCode = Number(sqliteCode)
   return made
 }
 

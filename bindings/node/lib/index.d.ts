@@ -79,6 +79,8 @@ export class PandoError extends Error {
   readonly table?: string
   /** The key that another transaction changed. */
   readonly key?: Buffer
+  /** The extended result code of SQLite, if a statement of SQL has failed: 2067 is SQLITE_CONSTRAINT_UNIQUE. */
+  readonly sqliteCode?: number
   /** Whether the same transaction can succeed if it runs again. */
   readonly isRetryable: boolean
 }
@@ -94,6 +96,8 @@ export interface Reads {
   /** Returns the values of one moment, in the order of the keys. */
   getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
   has(key: Bytes): Promise<boolean>
+  /** Returns which of the keys exist at one moment, in their order. Values are not read. */
+  hasMany(keys: Iterable<Bytes>): Promise<boolean[]>
   /**
    * Opens a stream of a value of any length, from the byte `start` on and before the byte `end`; undefined if the key does
    * not exist. The value stays as it was when the stream was opened.
@@ -111,6 +115,8 @@ export interface Reads {
   values(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
   /** Iterates over what each read has found: fewer promises than `range`. */
   chunks(options?: RangeOptions): AsyncGenerator<Array<[Buffer, Buffer]>, void, undefined>
+  /** Iterates as `chunks` does, without reading values: they are empty. */
+  keyChunks(options?: RangeOptions): AsyncGenerator<Array<[Buffer, Buffer]>, void, undefined>
 }
 
 /** A table of the newest state. Each write is a transaction by itself. */
@@ -122,11 +128,14 @@ export interface Table extends Reads {
   del(key: Bytes, options?: { durability?: Durability }): Promise<void>
   /** Applies writes together, in their order. */
   batch(operations: readonly Operation[], options?: { durability?: Durability }): Promise<void>
-  /** Deletes the keys of a range without reading them; without a range, all keys. An end that is undefined is refused. */
+  /**
+   * Deletes the keys of a range without reading them; without a range, all keys. An end that is undefined is refused. It
+   * runs again after a conflict, as the other writes do.
+   */
   deleteRange(range?: Range, options?: TransactionOptions): Promise<void>
 }
 
-/** A table within a transaction. */
+/** A table within a transaction. It has no `getSync`, which throws: it could not see all writes of the transaction. */
 export interface TransactionTable extends Omit<Reads, 'getSync'> {
   /**
    * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error; the
@@ -201,7 +210,10 @@ export interface ChangesFilter {
   prefix?: Bytes
 }
 
-/** Every commit in order: it waits for the next one, and ends when it or the database is closed. */
+/**
+ * Every commit in order: it waits for the next one, and ends when it or the database is closed. Leaving a `for await` loop
+ * closes it.
+ */
 export interface Changes {
   readonly isClosed: boolean
   /** Returns the next change. Waits for at most `timeoutMs`; undefined after that, and at the end. */
@@ -239,7 +251,10 @@ export type SqlRows<Row = SqlRow> = Row[] & {
   readonly lastRowId: number | bigint
 }
 
-/** A prepared statement. */
+/**
+ * A prepared statement. It has one run at a time: `all` or `iterate` begins a new one, and an iterator of an older run then
+ * fails with PANDO_INVALID. Prepare a statement for each iterator that others must not end.
+ */
 export interface Statement {
   all<Row = SqlRow>(...parameters: SqlParameters): Promise<SqlRows<Row>>
   iterate<Row = SqlRow>(...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>
@@ -261,13 +276,17 @@ export interface Connection {
 }
 
 export interface Database {
-  /** Runs one statement of SQL, a transaction by itself, which runs again after a conflict. */
+  /**
+   * Runs one statement of SQL, a transaction by itself, which runs again after a conflict. What changes one connection is
+   * refused with PANDO_INVALID: a PRAGMA that sets something, TEMP tables, ATTACH. Use a connection of `connect` for them.
+   */
   sql<Row = SqlRow>(text: string, ...parameters: SqlParameters): Promise<SqlRows<Row>>
   /** Runs a query as an async iterator, which fetches its rows in batches of 64 KiB. */
   iterate<Row = SqlRow>(text: string, ...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>
   connect(): Promise<Connection>
   readonly path: string | undefined
   readonly isClosed: boolean
+  /** Closes the database. Each call waits for the first one, and has its result. */
   close(): Promise<void>
   tables(): Promise<string[]>
   table(name: string, options?: TableOptions): Promise<Table>

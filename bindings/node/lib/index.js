@@ -4,7 +4,7 @@ const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { optionsOf, typed, textOf, shown, DURABILITY, TRANSACTION } = require('./arguments')
 const { Gate } = require('./gate')
-const { bytesOf, packWrites } = require('./packed')
+const { bytesOf, viewOf, packWrites } = require('./packed')
 const { Reads, Calls, Queue, deletedRangeOf } = require('./reads')
 const { Changes, Consumer, filterOf, FILTER } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
@@ -100,6 +100,7 @@ class Database {
   #native
   #path
   #connections
+  #closing
   #calls = new Calls()
   #gate = new Gate()
 
@@ -132,9 +133,23 @@ class Database {
     return this.#native.isClosed
   }
 
+  /** Each call has the result of the first one. After one that was refused, and closed nothing, another one can be made. */
   async close () {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close () {
     this.#calls.end('the database')
-    return awaited(() => this.#native.close())
+    try {
+      await awaited(() => this.#native.close())
+    } catch (error) {
+      if (!this.#native.isClosed) {
+        this.#calls.end(undefined)
+        this.#closing = undefined
+      }
+      throw error
+    }
   }
 
   async [Symbol.asyncDispose ?? Symbol('asyncDispose')] () {
@@ -269,8 +284,10 @@ class Table extends Reads {
 
   async put (key, value, options) {
     const { ttlMs, durability } = optionsOf(options, { durability: 'string', ttlMs: 'number' })
+    if (ttlMs === undefined) {
+      return this.#write([{ key: viewOf(key, 'the key'), value: viewOf(value, 'the value') }], durability)
+    }
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    if (ttlMs === undefined) return this.#write([{ key: k, value: v }], durability)
     await this.#gate.pass()
     return awaited(() => this.#db.putWithTtl(this.#native, k, v, ttlMs, durability))
   }
@@ -286,7 +303,7 @@ class Table extends Reads {
 
   async del (key, options) {
     const { durability } = optionsOf(options, DURABILITY)
-    return this.#write([{ key: bytesOf(key, 'the key') }], durability)
+    return this.#write([{ key: viewOf(key, 'the key') }], durability)
   }
 
   /** Applies puts and deletes together, in their order. */
@@ -297,6 +314,7 @@ class Table extends Reads {
   }
 
   async #write (writes, durability) {
+    // This copies the bytes of the caller, and so comes before the first wait.
     const packed = packWrites(writes)
     await this.#gate.pass()
     return awaited(() => this.#db.write(this.#native, packed, durability))
@@ -307,20 +325,14 @@ class Table extends Reads {
     const ends = deletedRangeOf(given)
     const { durability, isolation } = optionsOf(given[1], TRANSACTION)
     await this.#gate.pass()
-    const tx = await awaited(() => this.#db.begin(durability, isolation))
-    try {
-      await awaited(() => tx.deleteRange(this.#native, ends))
-      await awaited(() => tx.commit())
-    } finally {
-      await tx.rollback()
-    }
+    return awaited(() => this.#db.deleteRange(this.#native, ends, durability, isolation))
   }
 }
 
 /** An operation of a batch as a write. */
 function writeOf (operation, at) {
-  if (operation?.type === 'put') return { key: bytesOf(operation.key, 'the key'), value: bytesOf(operation.value, 'the value') }
-  if (operation?.type === 'del') return { key: bytesOf(operation.key, 'the key') }
+  if (operation?.type === 'put') return { key: viewOf(operation.key, 'the key'), value: viewOf(operation.value, 'the value') }
+  if (operation?.type === 'del') return { key: viewOf(operation.key, 'the key') }
   throw new TypeError(`the type of operation ${at} is ${String(operation?.type)}; it must be 'put' or 'del'`)
 }
 
@@ -328,6 +340,7 @@ function writeOf (operation, at) {
 class Snapshot {
   #reader
   #queue
+  #closing
 
   constructor (reader, calls) {
     this.#reader = reader
@@ -343,12 +356,12 @@ class Snapshot {
   /** Ends the snapshot, when the reads that were begun are done. */
   async close () {
     const reader = this.#reader
-    if (reader === undefined) return
     this.#reader = undefined
-    return this.#queue.run(async () => {
+    this.#closing ??= this.#queue.run(async () => {
       this.#queue.end('the snapshot')
       reader.close()
     })
+    return this.#closing
   }
 }
 

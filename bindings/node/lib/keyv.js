@@ -77,8 +77,7 @@ class KeyvPando extends EventEmitter {
 
   async hasMany (keys) {
     await this.#opened
-    const values = await this.#table.getMany(keys)
-    return values.map(value => value !== undefined)
+    return this.#table.hasMany(keys)
   }
 
   /** Deletes the keys of the namespace; without one, all. */

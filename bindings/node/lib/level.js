@@ -9,7 +9,7 @@ const kTable = Symbol('table')
 const kOpened = Symbol('opened')
 const kView = Symbol('view')
 
-/** The ends that abstract-level gave, which are Buffers. Of two, the one that takes its key in counts. */
+/** The ends that abstract-level gave, which are Buffers. Of two, the one that includes its key counts. */
 function endsOf ({ gte, gt, lt, lte }) {
   const ends = {}
   if (gte !== undefined) ends.gte = gte
@@ -115,8 +115,7 @@ class PandoLevel extends AbstractLevel {
   }
 
   async _hasMany (keys, options) {
-    const values = await this.#reads(options).getMany(keys)
-    return values.map(value => value !== undefined)
+    return this.#reads(options).hasMany(keys)
   }
 
   // Options have what abstract-level adds, too.
@@ -136,7 +135,7 @@ class PandoLevel extends AbstractLevel {
     const ends = endsOf(options)
     if (options.limit < 0 && options.snapshot === undefined) return this.#table.deleteRange(ends)
     const limit = options.limit < 0 ? Infinity : options.limit
-    for await (const records of this.#reads(options).chunks({ ...ends, limit, reverse: options.reverse })) {
+    for await (const records of this.#reads(options).keyChunks({ ...ends, limit, reverse: options.reverse })) {
       await this.#table.batch(records.map(([key]) => ({ type: 'del', key })))
     }
   }
@@ -155,22 +154,25 @@ class PandoIterator extends AbstractIterator {
   #snapshot
   #ends
   #reverse
+  #keysOnly
   #records = []
   #at = 0
   #isOutside = false
 
   constructor (db, options) {
     super(db, options)
-    this.#ends = endsOf(options)
+    // A seek, and the first read of a snapshot, need them later: the caller may have changed its own.
+    this.#ends = Object.fromEntries(Object.entries(endsOf(options)).map(([end, key]) => [end, Buffer.from(key)]))
+    this.#keysOnly = options.values === false
     this.#reverse = options.reverse
     this.#snapshot = options.snapshot
     // Without a snapshot of the caller, what is read is what is there now.
-    if (this.#snapshot === undefined) this.#cursor = db[kTable].cursor(this.#ends)
+    if (this.#snapshot === undefined) this.#cursor = db[kTable].cursor(this.#ends, this.#keysOnly)
   }
 
   /** The cursor. A snapshot may be closed before the first read, which abstract-level then refuses. */
   #opened () {
-    this.#cursor ??= this.#snapshot[kView].table(this.db[kTable]).cursor(this.#ends)
+    this.#cursor ??= this.#snapshot[kView].table(this.db[kTable]).cursor(this.#ends, this.#keysOnly)
     return this.#cursor
   }
 

@@ -2,8 +2,17 @@
 
 // The buffers of src/packed.rs.
 
-/** Text as UTF-8, and bytes as a Buffer over the same memory. */
+/** Text as UTF-8, and a copy of bytes: the caller may change its own as soon as the call has returned. */
 function bytesOf (given, what) {
+  const bytes = viewOf(given, what)
+  return typeof given === 'string' ? bytes : Buffer.from(bytes)
+}
+
+/**
+ * Text as UTF-8, and bytes as a Buffer over the same memory. Only for bytes that are packed, or given to the native half,
+ * before the call of the package returns.
+ */
+function viewOf (given, what) {
   if (typeof given === 'string') return Buffer.from(given)
   if (Buffer.isBuffer(given)) return given
   if (given instanceof Uint8Array) return Buffer.from(given.buffer, given.byteOffset, given.byteLength)
@@ -28,6 +37,17 @@ function packWrites (writes) {
     }
   }
   return packed
+}
+
+/** The different tables of writes, and the place of each write's table among them; no places if there is one table. */
+function packTables (writes) {
+  const places = new Map()
+  for (const { handle } of writes) if (!places.has(handle)) places.set(handle, places.size)
+  const tables = [...places.keys()]
+  if (tables.length === 1) return { tables, places: undefined }
+  const packed = Buffer.allocUnsafe(4 * writes.length)
+  writes.forEach(({ handle }, at) => packed.writeUInt32LE(places.get(handle), 4 * at))
+  return { tables, places: packed }
 }
 
 function packKeys (keys) {
@@ -65,4 +85,4 @@ function unpackRecords (packed) {
   return records
 }
 
-module.exports = { bytesOf, packWrites, packKeys, unpackValues, unpackRecords }
+module.exports = { bytesOf, viewOf, packTables, packWrites, packKeys, unpackValues, unpackRecords }

@@ -1,7 +1,7 @@
 'use strict'
 
 const { awaited, immediate, closed } = require('./errors')
-const { bytesOf, packKeys, unpackValues, unpackRecords } = require('./packed')
+const { bytesOf, viewOf, packKeys, unpackValues, unpackRecords } = require('./packed')
 const { optionsOf, checkWhole } = require('./arguments')
 const { ValueReadable } = require('./values')
 
@@ -10,7 +10,7 @@ const ENDS = ['prefix', 'gte', 'gt', 'lt', 'lte']
 const RANGE = Object.fromEntries(ENDS.map(end => [end, 'any']))
 const SCAN = { ...RANGE, reverse: 'boolean', limit: 'any' }
 
-/** A range with bytes as its ends. */
+/** A range with bytes of its own as its ends. */
 function rangeOf (given) {
   const range = {}
   for (const end of ENDS) {
@@ -31,6 +31,17 @@ function deletedRangeOf (given) {
     if (range[end] === undefined) throw new TypeError(`${end} is undefined: leave it out if the range has no such end`)
   }
   return rangeOf(range)
+}
+
+/** What to scan, as it is now, for an iterator that begins later: it throws the error. */
+function scanOf (given) {
+  try {
+    const { reverse = false, limit = Infinity, ...ends } = optionsOf(given, SCAN)
+    checkWhole(limit, 'limit', { orInfinity: true })
+    return { reverse, limit, range: rangeOf(ends) }
+  } catch (error) {
+    return { error }
+  }
 }
 
 /** Steps over records: the native half reads them in chunks. */
@@ -71,6 +82,11 @@ class Calls {
     return awaited(call)
   }
 
+  /** Whether a call waits for others before it begins. */
+  get waits () {
+    return false
+  }
+
   /** The object, which messages call `what`, has ended. */
   end (what) {
     this.#ended = what
@@ -86,6 +102,10 @@ class Calls {
 /** One call after another, for objects that only one call at a time can use. */
 class Queue extends Calls {
   #last = Promise.resolve()
+
+  get waits () {
+    return true
+  }
 
   run (call) {
     const done = this.#last.then(() => awaited(call))
@@ -121,25 +141,36 @@ class Reads {
     return this.#queue.run(this.#ready === undefined ? call : () => this.#ready().then(call))
   }
 
+  /** A key for a call that is made when it is its turn. */
+  #keyOf (key) {
+    return this.#queue.waits ? bytesOf(key, 'the key') : viewOf(key, 'the key')
+  }
+
   async get (key) {
-    const bytes = bytesOf(key, 'the key')
+    const bytes = this.#keyOf(key)
     return (await this.#run(() => this.#reader.get(this.#native, bytes))) ?? undefined
   }
 
   async getMany (keys) {
-    const packed = packKeys(Array.from(keys, key => bytesOf(key, 'a key')))
+    const packed = packKeys(Array.from(keys, key => viewOf(key, 'a key')))
     return unpackValues(await this.#run(() => this.#reader.getMany(this.#native, packed)))
   }
 
+  /** Returns which of the keys exist, without reading their values. */
+  async hasMany (keys) {
+    const packed = packKeys(Array.from(keys, key => viewOf(key, 'a key')))
+    return Array.from(await this.#run(() => this.#reader.hasMany(this.#native, packed)), found => found === 1)
+  }
+
   async has (key) {
-    const bytes = bytesOf(key, 'the key')
+    const bytes = this.#keyOf(key)
     return this.#run(() => this.#reader.has(this.#native, bytes))
   }
 
   /** Opens a stream of a value from the byte `start` on and before the byte `end`; undefined if there is no value. */
   async readStream (key, options) {
     const { start = 0, end = Infinity } = optionsOf(options, { start: 'any', end: 'any' })
-    const bytes = bytesOf(key, 'the key')
+    const bytes = this.#keyOf(key)
     checkWhole(start, 'start')
     checkWhole(end, 'end', { orInfinity: true })
     const native = await this.#run(() => this.#reader.openValue(this.#native, bytes))
@@ -150,17 +181,17 @@ class Reads {
 
   /** Returns how many milliseconds an entry still lives: Infinity if it never expires, undefined if there is none. */
   async expiry (key) {
-    const bytes = bytesOf(key, 'the key')
+    const bytes = this.#keyOf(key)
     return (await this.#run(() => this.#reader.expiry(this.#native, bytes))) ?? undefined
   }
 
   /** Iterates over [key, value] in the order of the keys. */
   range (options) {
-    return this.#records(options, false)
+    return this.#records(scanOf(options), false)
   }
 
-  async * #records (options, keysOnly) {
-    for await (const records of this.#chunks(options, keysOnly)) {
+  async * #records (scan, keysOnly) {
+    for await (const records of this.#chunks(scan, keysOnly)) {
       for (const record of records) {
         this.#queue.check()
         yield record
@@ -169,23 +200,30 @@ class Reads {
   }
 
   /** Iterates over the keys, without a look at their values. */
-  async * keys (options) {
-    for await (const [key] of this.#records(options, true)) yield key
+  keys (options) {
+    return this.#parts(scanOf(options), 0)
   }
 
-  async * values (options) {
-    for await (const [, value] of this.range(options)) yield value
+  values (options) {
+    return this.#parts(scanOf(options), 1)
+  }
+
+  async * #parts (scan, which) {
+    for await (const record of this.#records(scan, which === 0)) yield record[which]
   }
 
   /** Iterates over arrays of [key, value]: what each read has found. */
   chunks (options) {
-    return this.#chunks(options, false)
+    return this.#chunks(scanOf(options), false)
   }
 
-  async * #chunks (options, keysOnly) {
-    const { reverse = false, limit = Infinity, ...ends } = optionsOf(options, SCAN)
-    checkWhole(limit, 'limit', { orInfinity: true })
-    const range = rangeOf(ends)
+  /** Iterates over arrays of [key, value] whose values are empty and not read. */
+  keyChunks (options) {
+    return this.#chunks(scanOf(options), true)
+  }
+
+  async * #chunks ({ reverse, limit, range, error }, keysOnly) {
+    if (error !== undefined) throw error
     if (this.#ready !== undefined) await this.#queue.run(this.#ready)
     const cursor = this.cursor(range, keysOnly)
     let left = limit
@@ -211,7 +249,7 @@ class Reads {
 
   /** Returns a value without a promise. It waits for the disk if the value is not in memory. */
   getSync (key) {
-    const bytes = bytesOf(key, 'the key')
+    const bytes = viewOf(key, 'the key')
     return immediate(() => this.#reader.getSync(this.#native, bytes)) ?? undefined
   }
 }

@@ -5,6 +5,7 @@
 const { textOf } = require('./arguments')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { Queue } = require('./reads')
+const { refuseSettings } = require('./settings')
 
 /** How many bytes of values `iterate` fetches at once. */
 const BATCH_BYTES = 64 << 10
@@ -107,43 +108,69 @@ function resultOf (native) {
   })
 }
 
-/** The rows of a prepared statement, a batch at a time. */
-async function * batches (statement, queue, parameters) {
-  const [names, values] = pack(parameters)
-  let isDone = false
-  try {
-    let batch = await queue.run(() => statement.begin(names, values, BATCH_BYTES))
-    for (;;) {
-      isDone = batch.isDone
-      yield * rowsOf(batch)
-      if (isDone) return
-      batch = await queue.run(() => statement.next(BATCH_BYTES))
-    }
-  } finally {
-    // A closed connection has ended its statements.
-    if (!isDone) await queue.run(() => statement.reset()).catch(() => {})
-  }
-}
+const runsAgain = () =>
+  new PandoError('PANDO_INVALID', 'the statement runs again, which ended these rows: prepare another one')
 
 /** A prepared statement of a connection. */
 class Statement {
   #native
   #queue
+  // The number of the newest run.
+  #run
 
   constructor (native, queue) {
     this.#native = native
     this.#queue = queue
   }
 
+  /** Begins a run, and fetches its first rows. That ends the run before it. */
+  #begin ([names, values], most) {
+    return this.#queue.run(async () => {
+      this.#run = undefined
+      const rows = await this.#native.begin(names, values, most)
+      this.#run = rows.run
+      return rows
+    })
+  }
+
   /** Runs the statement, and returns its rows. */
   async all (...parameters) {
-    const [names, values] = pack(parameters)
-    return resultOf(await this.#queue.run(() => this.#native.begin(names, values, Infinity)))
+    return resultOf(await this.#begin(pack(parameters), Infinity))
   }
 
   /** Runs the statement as an async iterator over its rows. */
   iterate (...parameters) {
-    return batches(this.#native, this.#queue, parameters)
+    return this.batches(packedOrError(parameters))
+  }
+
+  /** The rows of a run with what `packedOrError` has returned, a batch at a time. */
+  async * batches ({ packed, error }) {
+    if (error !== undefined) throw error
+    let batch = await this.#begin(packed, BATCH_BYTES)
+    const { run } = batch
+    try {
+      for (;;) {
+        for (const row of rowsOf(batch)) {
+          // Whether older rows fail does not depend on how many were fetched at once.
+          if (this.#run !== run) throw runsAgain()
+          yield row
+        }
+        if (batch.isDone) return
+        batch = await this.#queue.run(() => this.#native.next(run, BATCH_BYTES))
+      }
+    } finally {
+      // A closed connection has ended its statements.
+      if (!batch.isDone) await this.#queue.run(() => this.#native.end(run)).catch(() => {})
+    }
+  }
+}
+
+/** Parameters as they are now, for an iterator that begins later: it throws the error. */
+function packedOrError (parameters) {
+  try {
+    return { packed: pack(parameters) }
+  } catch (error) {
+    return { error }
   }
 }
 
@@ -151,14 +178,14 @@ class Statement {
 class Connection {
   #native
   #queue = new Queue()
-  #closed = false
+  #closing
 
   constructor (native) {
     this.#native = native
   }
 
   #run (call) {
-    if (this.#closed) return Promise.reject(closed('the connection'))
+    if (this.#closing !== undefined) return Promise.reject(closed('the connection'))
     return this.#queue.run(call)
   }
 
@@ -176,9 +203,13 @@ class Connection {
     return new Statement(await this.#run(() => this.#native.prepare(textOf(text, 'the statement'))), this.#queue)
   }
 
-  async * iterate (text, ...parameters) {
+  iterate (text, ...parameters) {
+    return this.#iterate(text, packedOrError(parameters))
+  }
+
+  async * #iterate (text, given) {
     const statement = await this.prepare(text)
-    yield * statement.iterate(...parameters)
+    yield * statement.batches(given)
   }
 
   /** Whether a transaction is open. */
@@ -193,9 +224,8 @@ class Connection {
 
   /** Ends the connection, and rolls back its transaction. */
   async close () {
-    if (this.#closed) return
-    this.#closed = true
-    return this.#queue.run(() => this.#native.close())
+    this.#closing ??= this.#queue.run(() => this.#native.close())
+    return this.#closing
   }
 
   async [Symbol.asyncDispose ?? Symbol('asyncDispose')] () {
@@ -230,15 +260,21 @@ class Connections {
 
   async sql (text, parameters) {
     const [statement, [names, values]] = [textOf(text, 'the statement'), pack(parameters)]
+    refuseSettings(statement)
     return resultOf(await this.#with(native => awaited(() => native.run(statement, names, values, true))))
   }
 
-  async * iterate (text, parameters) {
-    const given = textOf(text, 'the statement')
+  iterate (text, parameters) {
+    return this.#iterate(text, packedOrError(parameters))
+  }
+
+  async * #iterate (text, given) {
+    const statement = textOf(text, 'the statement')
+    refuseSettings(statement)
     const native = this.#idle.pop() ?? await connect(this.#db)
     try {
-      const statement = await awaited(() => native.prepare(given))
-      yield * batches(statement, new Queue(), parameters)
+      const prepared = new Statement(await awaited(() => native.prepare(statement)), new Queue())
+      yield * prepared.batches(given)
     } finally {
       const isOpen = await native.rest().catch(() => true)
       if (!isOpen && this.#idle.length < MOST_IDLE) this.#idle.push(native)

@@ -3,7 +3,7 @@
 const { AsyncLocalStorage } = require('node:async_hooks')
 const { optionsOf, typed } = require('./arguments')
 const { PandoError, closed, converted } = require('./errors')
-const { bytesOf, packWrites } = require('./packed')
+const { bytesOf, viewOf, packTables, packWrites } = require('./packed')
 const { Reads, Queue, deletedRangeOf } = require('./reads')
 const { ValueWritable } = require('./values')
 
@@ -82,16 +82,16 @@ class Transaction {
     return this.#waitingBytes > MOST_WAITING_BYTES ? this.#queue.run(() => this.#handOver()) : undefined
   }
 
-  /** Hands the waiting writes over, those of one table together. */
+  /** Hands the waiting writes over, those of all tables together. */
   async #handOver () {
     if (this.#failure !== undefined) throw this.#failure
     while (this.#waiting.length > 0) {
-      const { handle } = this.#waiting[0]
-      const other = this.#waiting.findIndex(write => write.handle !== handle)
-      const writes = this.#waiting.splice(0, other < 0 ? this.#waiting.length : other)
+      const writes = this.#waiting
+      this.#waiting = []
       this.#waitingBytes = 0
+      const { tables, places } = packTables(writes)
       try {
-        await this.#native.write(handle, packWrites(writes))
+        await this.#native.write(tables, places, packWrites(writes))
       } catch (error) {
         this.#drop()
         this.#failure = converted(error)
@@ -206,7 +206,7 @@ class Transaction {
   }
 }
 
-/** A table within a transaction. */
+/** A table within a transaction. Its calls wait for their turn, and so copy what they are given (`bytesOf`). */
 class TransactionTable extends Reads {
   #native
   #of
@@ -220,8 +220,9 @@ class TransactionTable extends Reads {
   /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
   put (key, value, options) {
     const { ttlMs } = optionsOf(options, TTL)
+    if (ttlMs === undefined) return this.#of.write(viewOf(key, 'the key'), viewOf(value, 'the value'))
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
-    return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
+    return this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
   }
 
   /** Opens a stream whose bytes become the value of a key when it ends. */
@@ -240,7 +241,7 @@ class TransactionTable extends Reads {
   }
 
   del (key) {
-    return this.#of.write(bytesOf(key, 'the key'), undefined)
+    return this.#of.write(viewOf(key, 'the key'), undefined)
   }
 
   /** Sets a key that must not exist; PANDO_EXISTS if it does. */
@@ -253,6 +254,11 @@ class TransactionTable extends Reads {
   async remove (key) {
     const bytes = bytesOf(key, 'the key')
     return (await this.#of.run(tx => tx.remove(this.#native, bytes))) ?? undefined
+  }
+
+  /** Refused: it could not see writes of the transaction that are not handed over yet. */
+  getSync () {
+    throw new PandoError('PANDO_INVALID', 'getSync does not see all writes of a transaction: use await table.get(key)')
   }
 
   async deleteRange (...given) {

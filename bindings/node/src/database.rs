@@ -1,8 +1,9 @@
 //! Databases and their tables.
 
 use crate::packed;
-use crate::promise::{now, promise};
-use crate::reader::Reader;
+use crate::pool::Urgency;
+use crate::promise::{now, promise, promise_with};
+use crate::reader::{NativeRange, Reader};
 use crate::transaction::Tx;
 use binding::{Begun, Failure, Handle, Held, Kind, Outcome, Source, options, upkeep};
 use napi::bindgen_prelude::{BufferSlice, Object};
@@ -135,7 +136,8 @@ impl NativeDatabase {
     #[napi]
     pub fn close<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
         let handle = Arc::clone(&self.handle);
-        promise(env, move || handle.close())
+        // The other threads may all have calls that wait for a transaction of SQL.
+        promise_with(env, Urgency::Urgent, move || handle.close())
     }
 
     #[napi(getter)]
@@ -291,6 +293,23 @@ impl NativeDatabase {
             let options = transaction_options(db, durability, None)?;
             let ttl = ttl_ms.map(ttl).transpose()?;
             Ok(db.write_with(&options, |tx| tx.set_expiry(&table, &key, ttl))?)
+        })
+    }
+
+    /// Deletes the keys of a range, in a transaction of its own.
+    #[napi]
+    pub fn delete_range<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        range: NativeRange<'_>,
+        durability: Option<String>,
+        isolation: Option<String>,
+    ) -> Result<Object<'e>> {
+        let (table, span) = (table.table.clone(), range.span());
+        self.run(env, move |db| {
+            let options = transaction_options(db, durability, isolation)?;
+            Ok(db.write_with(&options, |tx| tx.delete_range(&table, span.clone()))?)
         })
     }
 

@@ -1,6 +1,6 @@
 //! Promises that the threads of the pool settle, and errors as JavaScript gets them.
 
-use crate::pool;
+use crate::pool::{self, Urgency};
 use binding::{Failure, Kind, Outcome, guard};
 use napi::bindgen_prelude::{Object, ToNapiValue};
 use napi::{Env, Error, Result, Status};
@@ -8,7 +8,7 @@ use pando::ErrorKind;
 use std::fmt::Write;
 
 /// What a failure begins with that `lib/errors.js` reads: then come the code, the table and the key in hexadecimal
-/// digits, or nothing for none, and the message, each after a line break.
+/// digits, SQLite's code, or nothing for none, and the message, each after a line break.
 const MARK: &str = "pando-failure";
 
 /// The code of a kind, as Node's errors have it.
@@ -57,9 +57,11 @@ fn digits(bytes: Option<&[u8]>) -> String {
 /// A failure as an error of Node-API, which carries text only.
 #[cold]
 pub fn error(failure: Failure) -> Error {
-    let Failure { kind, message, table, key, .. } = failure;
+    let Failure { kind, message, table, key, sqlite_code } = failure;
     let (table, key) = (digits(table.as_deref().map(str::as_bytes)), digits(key.as_deref()));
-    Error::new(Status::GenericFailure, format!("{MARK}\n{}\n{table}\n{key}\n{message}", code_of(kind)))
+    let sqlite_code = sqlite_code.map_or_else(String::new, |code| code.to_string());
+    let text = format!("{MARK}\n{}\n{table}\n{key}\n{sqlite_code}\n{message}", code_of(kind));
+    Error::new(Status::GenericFailure, text)
 }
 
 /// Runs `work`, which does not wait, at once.
@@ -72,8 +74,17 @@ pub fn promise<T: ToNapiValue + Send + 'static>(
     env: &Env,
     work: impl FnOnce() -> Outcome<T> + Send + 'static,
 ) -> Result<Object<'_>> {
+    promise_with(env, Urgency::Usual, work)
+}
+
+/// A promise for the result of `work`, which does not wait for other calls if it is urgent.
+pub fn promise_with<T: ToNapiValue + Send + 'static>(
+    env: &Env,
+    urgency: Urgency,
+    work: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> Result<Object<'_>> {
     let (deferred, promise) = env.create_deferred()?;
-    pool::run(move || match guard(work) {
+    pool::run(urgency, move || match guard(work) {
         Ok(done) => deferred.resolve(move |_| Ok(done)),
         Err(failure) => deferred.reject(error(failure)),
     });

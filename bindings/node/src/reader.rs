@@ -117,6 +117,23 @@ impl Reader {
         })
     }
 
+    /// Returns a byte for each of packed keys: whether it exists, 1 or 0.
+    #[napi]
+    pub fn has_many<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        packed: BufferSlice<'_>,
+    ) -> Result<Object<'e>> {
+        let (source, table, packed) = (self.source.clone(), table.table.clone(), packed.to_vec());
+        promise(env, move || {
+            let source = source.at_one_moment()?;
+            let keys = packed::keys(&packed)?;
+            let found = keys.iter().map(|key| source.read(|reads| reads.contains(&table, key)).map(u8::from));
+            Ok(Bytes(found.collect::<Outcome<_>>()?))
+        })
+    }
+
     /// Opens a scan of one moment. With `keys_only` values are neither read nor shown.
     #[napi]
     pub fn scan(&self, table: &NativeTable, range: NativeRange<'_>, keys_only: bool) -> Result<Scan> {

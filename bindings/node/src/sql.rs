@@ -5,13 +5,15 @@
 
 use crate::bytes::Bytes;
 use crate::database::NativeDatabase;
-use crate::promise::{now, promise};
+use crate::pool::Urgency;
+use crate::promise::{now, promise, promise_with};
 use binding::sql::{Row, SqlConnection, SqlStatement, Value, ValueRef};
 use binding::{Failure, Outcome};
-use napi::bindgen_prelude::{BufferSlice, Object};
+use napi::bindgen_prelude::{BufferSlice, Object, ToNapiValue};
 use napi::{Env, Result};
 use napi_derive::napi;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of a statement.
 #[napi(object, object_from_js = false)]
@@ -20,6 +22,8 @@ pub struct NativeRows {
     pub packed: Bytes,
     /// Whether there is no further row.
     pub is_done: bool,
+    /// The number of the statement's run.
+    pub run: f64,
     pub changes: f64,
     /// The id of the last row that the connection has inserted, as a packed value.
     pub last_row_id: Bytes,
@@ -112,14 +116,18 @@ fn in_places(
     }
 }
 
-/// Fetches rows until their values have so many bytes.
-fn fetch(statement: &SqlStatement, most_bytes: usize) -> Outcome<NativeRows> {
+/// Fetches rows until their values have so many bytes: those of a run that began before, or of a new one.
+fn fetch(statement: &SqlStatement, most_bytes: usize, run: Option<u64>) -> Outcome<NativeRows> {
     let (mut packed, mut failed) = (Vec::new(), None);
-    let more = statement.fetch(&mut |row: &Row<'_>| {
+    let take = &mut |row: &Row<'_>| {
         let pushed = (0..row.len()).try_for_each(|column| push(&mut packed, row.get(column)));
         failed = pushed.err();
         failed.is_none() && packed.len() < most_bytes
-    })?;
+    };
+    let more = match run {
+        Some(run) => statement.fetch_of(run, take)?,
+        None => statement.fetch(take)?,
+    };
     if let Some(failure) = failed {
         statement.reset()?;
         return Err(failure);
@@ -130,15 +138,45 @@ fn fetch(statement: &SqlStatement, most_bytes: usize) -> Outcome<NativeRows> {
         columns: statement.columns()?.into_iter().map(|column| column.name).collect(),
         packed: Bytes(packed),
         is_done: !more,
+        run: statement.run()? as f64,
         changes: statement.changes()? as f64,
         last_row_id: Bytes(last_row_id),
     })
 }
 
+/// A connection as its calls share it. JavaScript makes one call at a time.
+struct Calls {
+    connection: Arc<SqlConnection>,
+    /// Whether other writers may wait for the next call: a transaction is open, or a statement runs.
+    holds: AtomicBool,
+}
+
+impl Calls {
+    /// A promise for the result of `work`. It is urgent if others may wait for it.
+    fn run<'e, T: ToNapiValue + Send + 'static>(
+        self: &Arc<Self>,
+        env: &'e Env,
+        work: impl FnOnce(&Arc<SqlConnection>) -> Outcome<T> + Send + 'static,
+    ) -> Result<Object<'e>> {
+        let urgency = match self.holds.load(Ordering::SeqCst) {
+            true => Urgency::Urgent,
+            false => Urgency::Usual,
+        };
+        let calls = Arc::clone(self);
+        promise_with(env, urgency, move || {
+            let done = work(&calls.connection);
+            // A connection that is closed holds nothing.
+            let holds = !calls.connection.is_at_rest().unwrap_or(true);
+            calls.holds.store(holds, Ordering::SeqCst);
+            done
+        })
+    }
+}
+
 /// A connection.
 #[napi]
 pub struct NativeSql {
-    connection: Arc<SqlConnection>,
+    calls: Arc<Calls>,
 }
 
 #[napi]
@@ -146,7 +184,10 @@ impl NativeDatabase {
     #[napi]
     pub fn connect<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
         let handle = Arc::clone(self.handle());
-        promise(env, move || Ok(NativeSql { connection: SqlConnection::open(&handle)? }))
+        promise(env, move || {
+            let (connection, holds) = (SqlConnection::open(&handle)?, AtomicBool::new(false));
+            Ok(NativeSql { calls: Arc::new(Calls { connection, holds }) })
+        })
     }
 }
 
@@ -162,13 +203,13 @@ impl NativeSql {
         values: BufferSlice<'_>,
         alone: bool,
     ) -> Result<Object<'e>> {
-        let (connection, values) = (Arc::clone(&self.connection), values.to_vec());
-        promise(env, move || {
+        let values = values.to_vec();
+        self.calls.run(env, move |connection| {
             let statement = connection.prepare(&text)?;
             statement.bind_all(in_places(&statement, names, unpack(&values)?)?)?;
-            let rows = fetch(&statement, usize::MAX);
+            let rows = fetch(&statement, usize::MAX, None);
             drop(statement);
-            if alone && end_transaction(&connection)? {
+            if alone && end_transaction(connection)? {
                 return Err(Failure::invalid(
                     "db.sql cannot begin a transaction: use a connection of db.connect()",
                 ));
@@ -180,38 +221,37 @@ impl NativeSql {
     /// Runs statements without parameters.
     #[napi]
     pub fn script<'e>(&self, env: &'e Env, text: String) -> Result<Object<'e>> {
-        let connection = Arc::clone(&self.connection);
-        promise(env, move || connection.execute_script(&text))
+        self.calls.run(env, move |connection| connection.execute_script(&text))
     }
 
     #[napi]
     pub fn prepare<'e>(&self, env: &'e Env, text: String) -> Result<Object<'e>> {
-        let connection = Arc::clone(&self.connection);
-        promise(env, move || Ok(NativeStatement { statement: Arc::new(connection.prepare(&text)?) }))
+        let calls = Arc::clone(&self.calls);
+        self.calls.run(env, move |connection| {
+            Ok(NativeStatement { calls, statement: Arc::new(connection.prepare(&text)?) })
+        })
     }
 
     /// Rolls back a transaction that was left open.
     #[napi]
     pub fn rest<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
-        let connection = Arc::clone(&self.connection);
-        promise(env, move || end_transaction(&connection))
+        self.calls.run(env, end_transaction)
     }
 
     #[napi]
     pub fn is_autocommit(&self) -> Result<bool> {
-        now(|| self.connection.is_autocommit())
+        now(|| self.calls.connection.is_autocommit())
     }
 
     /// Stops the statement that runs.
     #[napi]
     pub fn interrupt(&self) {
-        self.connection.interrupt();
+        self.calls.connection.interrupt();
     }
 
     #[napi]
     pub fn close<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
-        let connection = Arc::clone(&self.connection);
-        promise(env, move || connection.close())
+        self.calls.run(env, |connection| connection.close())
     }
 }
 
@@ -227,6 +267,7 @@ fn end_transaction(connection: &Arc<SqlConnection>) -> Outcome<bool> {
 /// A prepared statement.
 #[napi]
 pub struct NativeStatement {
+    calls: Arc<Calls>,
     statement: Arc<SqlStatement>,
 }
 
@@ -242,24 +283,24 @@ impl NativeStatement {
         most_bytes: f64,
     ) -> Result<Object<'e>> {
         let (statement, values) = (Arc::clone(&self.statement), values.to_vec());
-        promise(env, move || {
+        self.calls.run(env, move |_| {
             statement.reset()?;
             statement.bind_all(in_places(&statement, names, unpack(&values)?)?)?;
-            fetch(&statement, most_bytes as usize)
+            fetch(&statement, most_bytes as usize, None)
         })
     }
 
-    /// Fetches the next rows.
+    /// Fetches the next rows of a run. Fails if the statement has begun another one.
     #[napi]
-    pub fn next<'e>(&self, env: &'e Env, most_bytes: f64) -> Result<Object<'e>> {
+    pub fn next<'e>(&self, env: &'e Env, run: f64, most_bytes: f64) -> Result<Object<'e>> {
         let statement = Arc::clone(&self.statement);
-        promise(env, move || fetch(&statement, most_bytes as usize))
+        self.calls.run(env, move |_| fetch(&statement, most_bytes as usize, Some(run as u64)))
     }
 
-    /// Ends a run before its last row.
+    /// Ends a run before its last row. It has no effect if the statement has begun another one.
     #[napi]
-    pub fn reset<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+    pub fn end<'e>(&self, env: &'e Env, run: f64) -> Result<Object<'e>> {
         let statement = Arc::clone(&self.statement);
-        promise(env, move || statement.reset())
+        self.calls.run(env, move |_| statement.end_run(run as u64))
     }
 }

@@ -6,10 +6,11 @@ use crate::packed;
 use crate::promise::promise;
 use crate::reader::{NativeRange, Reader};
 use binding::{Begun, Failure, Source};
-use napi::bindgen_prelude::{BufferSlice, Object};
+use napi::bindgen_prelude::{BufferSlice, ClassInstance, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
 use pando::Savepoint;
+use std::slice;
 use std::sync::{Arc, Mutex};
 
 /// A transaction.
@@ -38,18 +39,33 @@ impl Tx {
         Reader::new(Source::Transaction(Arc::clone(&self.begun)))
     }
 
-    /// Applies packed writes.
+    /// Applies packed writes in their order. `places` has 32 bits for each of them, the place in `tables` of its table;
+    /// without it they are all of the first one.
     #[napi]
     pub fn write<'e>(
         &self,
         env: &'e Env,
-        table: &NativeTable,
+        tables: Vec<ClassInstance<'_, NativeTable>>,
+        places: Option<BufferSlice<'_>>,
         packed: BufferSlice<'_>,
     ) -> Result<Object<'e>> {
-        let (begun, table, packed) = (Arc::clone(&self.begun), table.table.clone(), packed.to_vec());
+        let tables: Vec<_> = tables.iter().map(|table| table.table.clone()).collect();
+        let (places, packed) = (places.map(|places| places.to_vec()), packed.to_vec());
+        let begun = Arc::clone(&self.begun);
         promise(env, move || {
+            let no_table = || Failure::misuse("a packed write has no table");
             let writes = packed::writes(&packed)?;
-            begun.write(|tx| packed::apply(tx, &table, &writes))
+            let Some(places) = places else {
+                let table = tables.first().ok_or_else(no_table)?;
+                return begun.write(|tx| packed::apply(tx, table, &writes));
+            };
+            let table_of = |place: &[u8; 4]| tables.get(u32::from_le_bytes(*place) as usize);
+            let tables: Option<Vec<_>> = places.as_chunks().0.iter().map(table_of).collect();
+            let tables = tables.filter(|tables| tables.len() == writes.len()).ok_or_else(no_table)?;
+            begun.write(|tx| {
+                let mut all = tables.iter().zip(&writes);
+                all.try_for_each(|(table, write)| packed::apply(tx, table, slice::from_ref(write)))
+            })
         })
     }
 

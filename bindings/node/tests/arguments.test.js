@@ -126,3 +126,92 @@ test('keys are iterated without their values', async () => {
   })
   await db.close()
 })
+
+test('bytes are those of the call, whatever the caller does with them later', async () => {
+  const [db, table] = await inMemory()
+  const cache = await db.table('cache', { ttlByKey: true })
+  /** The result of `call` with bytes that change as soon as it has returned. */
+  const changed = (call, given = 'original') => {
+    const bytes = Buffer.from(given)
+    const result = call(bytes)
+    bytes.fill('X')
+    return result
+  }
+  const fill = async () => {
+    await table.deleteRange()
+    await table.batch(['aa', 'original', 'zz'].map(key => ({ type: 'put', key, value: 'v' })))
+    await cache.put('original', 'v')
+  }
+  await fill()
+  const whole = () => drainKeys(table)
+
+  await changed(bytes => table.put('k', bytes))
+  assert.equal(String(await table.get('k')), 'original')
+  await changed(bytes => table.batch([{ type: 'put', key: bytes, value: bytes }]))
+  assert.equal(String(await table.get('original')), 'original')
+  await changed(bytes => cache.put(bytes, bytes, { ttlMs: 60000 }))
+  assert.equal(String(await cache.get('original')), 'original')
+  assert.equal(await changed(bytes => cache.setExpiry(bytes, 50000)), true)
+  assert.ok(await changed(bytes => cache.expiry(bytes)) <= 50000)
+  await changed(bytes => table.deleteRange({ gte: bytes, lte: 'p' }), 'k')
+  assert.equal(await whole(), 'aa zz')
+  await fill()
+  await changed(bytes => table.del(bytes))
+  assert.equal(await whole(), 'aa zz')
+  await fill()
+
+  for (const view of ['range', 'keys', 'values', 'chunks']) {
+    assert.equal((await changed(bytes => table[view]({ prefix: bytes })).next()).done, false, view)
+  }
+  const cursor = changed(bytes => table.cursor({ gte: bytes }))
+  assert.equal((await cursor.next(false)).length, 2)
+
+  const reads = async (t, name) => {
+    const ttl = t(cache)
+    const inside = t(table)
+    assert.equal(String(await changed(bytes => inside.get(bytes))), 'v', name)
+    assert.equal(String(await changed(bytes => inside.getMany([bytes]))), 'v', name)
+    assert.deepEqual(await changed(bytes => inside.hasMany([bytes, 'none'])), [true, false], name)
+    assert.equal(await changed(bytes => inside.has(bytes)), true, name)
+    assert.equal(await changed(bytes => ttl.expiry(bytes)), Infinity, name)
+    const stream = await changed(bytes => inside.readStream(bytes))
+    assert.equal(stream.valueLength, 1, name)
+    stream.destroy()
+    assert.equal((await changed(bytes => inside.range({ prefix: bytes })).next()).done, false, name)
+  }
+  await cache.setExpiry('original', undefined)
+  await reads(given => given, 'table')
+  const snapshot = db.snapshot()
+  await reads(given => snapshot.table(given), 'snapshot')
+  await snapshot.close()
+  await db.transact(tx => reads(given => tx.table(given), 'transaction'))
+
+  await db.transact(async tx => {
+    const [inside, ttl] = [tx.table(table), tx.table(cache)]
+    changed(bytes => inside.put('put', bytes))
+    await changed(bytes => inside.insert('insert', bytes))
+    await changed(bytes => inside.insert(bytes, 'v'), 'inserted')
+    await changed(bytes => ttl.put(bytes, bytes, { ttlMs: 60000 }))
+    assert.equal(await changed(bytes => ttl.setExpiry(bytes, 50000)), true)
+    const stream = changed(bytes => inside.writeStream(bytes), 'streamed')
+    await new Promise((resolve, reject) => stream.on('finish', resolve).on('error', reject).end('v'))
+    assert.equal(String(await changed(bytes => inside.remove(bytes))), 'v')
+    await changed(bytes => inside.deleteRange({ prefix: bytes }), 'z')
+    changed(bytes => inside.del(bytes), 'aa')
+  })
+  assert.equal(await whole(), 'insert inserted put streamed')
+  for (const key of ['put', 'insert']) assert.equal(String(await table.get(key)), 'original')
+  assert.equal(String(await cache.get('original')), 'original')
+
+  const consumer = await db.consumer('c')
+  await table.put('original', 'v')
+  const changes = await changed(bytes => consumer.changes({ prefix: bytes }))
+  assert.equal((await changes.next({ timeoutMs: 1000 })).operations.length, 1)
+  await db.close()
+})
+
+async function drainKeys (table) {
+  const found = []
+  for await (const key of table.keys()) found.push(String(key))
+  return found.join(' ')
+}

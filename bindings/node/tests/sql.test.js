@@ -112,3 +112,144 @@ test('a long statement leaves the event loop free, and is stopped', async () => 
     Array.from({ length: 40 }, (_, i) => [{ i }]))
   await db.close()
 })
+
+test('rows of a statement that runs again have ended', async () => {
+  const db = await inMemory()
+  const connection = await db.connect()
+  await connection.script('CREATE TABLE t(id INTEGER PRIMARY KEY, s TEXT); CREATE TABLE log(n INT)')
+  await connection.sql(`INSERT INTO t(s) ${ENDLESS} SELECT printf('%100d', i) FROM n LIMIT 2000`)
+  const ended = { code: 'PANDO_INVALID', message: /runs again/ }
+  const query = await connection.prepare('SELECT id, s FROM t WHERE id > ? ORDER BY id')
+  const seen = []
+  await assert.rejects((async () => {
+    for await (const { id } of query.iterate(0)) if (seen.push(id) === 10) await query.all(1990)
+  })(), ended)
+  assert.equal(seen.length, 10)
+  // Also if all of the older rows were fetched before, so that it does not depend on how many there are.
+  const few = query.iterate(1990)
+  await few.next()
+  await query.all(1990)
+  await assert.rejects(few.next(), ended)
+
+  // The end of older rows leaves the newer ones alone.
+  const [older, newer] = [query.iterate(0), query.iterate(0)]
+  await older.next()
+  assert.equal((await newer.next()).value.id, 1)
+  await older.return()
+  let last = 0
+  for await (const { id } of newer) {
+    assert.equal(id, ++last + 1)
+  }
+  assert.equal(last, 1999)
+
+  const insert = await connection.prepare("INSERT INTO log(n) SELECT ? FROM t RETURNING n, printf('%100d', 1) AS pad")
+  const rows = insert.iterate(1)
+  await rows.next()
+  assert.equal((await insert.all(2)).length, 2000)
+  await assert.rejects(rows.next(), ended)
+  assert.deepEqual(await connection.sql('SELECT n, count(*) AS c FROM log GROUP BY n'), [{ n: 1, c: 2000 }, { n: 2, c: 2000 }])
+  await db.close()
+})
+
+test('parameters are those of the call', async () => {
+  const db = await inMemory()
+  const connection = await db.connect()
+  const statement = await connection.prepare('SELECT ? AS v')
+  for (const iterate of [v => statement.iterate(v), v => connection.iterate('SELECT ? AS v', v), v => db.iterate('SELECT ? AS v', v)]) {
+    const bytes = Buffer.from('original')
+    const rows = iterate(bytes)
+    bytes.fill('X')
+    assert.equal(String((await rows.next()).value.v), 'original')
+    await assert.rejects(iterate(Symbol('s')).next(), TypeError)
+  }
+  await db.close()
+})
+
+test('a transaction of SQL ends while any number of others wait for it', { timeout: 20000 }, async () => {
+  const db = await inMemory()
+  const table = await db.table('kv')
+  const [writer, other] = [await db.connect(), await db.connect()]
+  await writer.script('CREATE TABLE t(id INTEGER PRIMARY KEY, s TEXT); CREATE TABLE u(id INTEGER PRIMARY KEY)')
+  await writer.sql(`INSERT INTO t(s) ${ENDLESS} SELECT printf('%100d', i) FROM n LIMIT 5000`)
+  await other.sql('BEGIN')
+  await other.sql('SELECT * FROM u')
+  for (const end of ['COMMIT', 'ROLLBACK']) {
+    const rows = writer.iterate('SELECT * FROM t')
+    await rows.next()
+    await writer.script('BEGIN')
+    await writer.sql("UPDATE t SET s = 'y' WHERE id = 1")
+    const puts = Array.from({ length: 40 }, (_, i) => table.put(`k${i}`, end))
+    await new Promise(resolve => setTimeout(resolve, 100))
+    // Another open transaction is not in the way either, and reads of SQL go on within it.
+    assert.deepEqual(await other.sql('SELECT count(*) AS n FROM u'), [{ n: 0 }])
+    await writer.sql(end)
+    await Promise.all(puts)
+    await rows.return()
+  }
+  // Rows of an insert hold others up, too, until they are left.
+  const inserted = db.iterate(`INSERT INTO u ${ENDLESS} SELECT i FROM n LIMIT 20000 RETURNING id, printf('%100d', 1) AS pad`)
+  await inserted.next()
+  const puts = Array.from({ length: 40 }, (_, i) => table.put(`k${i}`, 'v'))
+  await new Promise(resolve => setTimeout(resolve, 100))
+  await inserted.return()
+  await Promise.all(puts)
+  await db.close()
+})
+
+test('the end of a connection ends the wait of many for its transaction', { timeout: 20000 }, async () => {
+  const db = await inMemory()
+  const table = await db.table('kv')
+  const connection = await db.connect()
+  await connection.script('CREATE TABLE t(id INTEGER PRIMARY KEY, s TEXT)')
+  await connection.sql(`INSERT INTO t(s) ${ENDLESS} SELECT printf('%100d', i) FROM n LIMIT 5000`)
+  const rows = connection.iterate('SELECT * FROM t')
+  await rows.next()
+  await connection.script('BEGIN')
+  await connection.sql("UPDATE t SET s = 'y' WHERE id = 1")
+  const puts = Promise.allSettled(Array.from({ length: 40 }, (_, i) => table.put(`k${i}`, 'v')))
+  await new Promise(resolve => setTimeout(resolve, 100))
+  await connection.close()
+  assert.ok((await puts).every(put => put.status === 'fulfilled'))
+  await db.close()
+})
+
+test('an error of SQL has its code of SQLite', async () => {
+  const db = await inMemory()
+  await db.sql('CREATE TABLE t(a UNIQUE NOT NULL)')
+  await db.sql('INSERT INTO t VALUES (1)')
+  const codeOf = (...given) => db.sql(...given).then(() => 'none', error => error.sqliteCode)
+  assert.equal(await codeOf('INSERT INTO t VALUES (1)'), 2067) // SQLITE_CONSTRAINT_UNIQUE
+  assert.equal(await codeOf('INSERT INTO t VALUES (NULL)'), 1299) // SQLITE_CONSTRAINT_NOTNULL
+  assert.equal(await codeOf('SELEC 1'), 1) // SQLITE_ERROR
+  const error = await db.table('none', { create: false }).catch(error => error)
+  assert.deepEqual([error.code, 'sqliteCode' in error, error.message], ['PANDO_MISSING', false, 'there is no table "none"'])
+  await db.close()
+})
+
+test('a setting and a TEMP table need a connection', async () => {
+  const db = await inMemory()
+  await db.sql('CREATE TABLE t(a)')
+  const refused = [
+    'PRAGMA foreign_keys = OFF', '  pragma Foreign_Keys(0);', '/* a */ PRAGMA main.synchronous = OFF -- b', '-- a\nPRAGMA cache_size=1',
+    'PRAGMA "case_sensitive_like" = 1', 'CREATE TEMP TABLE s(a)', 'create temporary view s AS SELECT 1',
+    'CREATE TEMP TRIGGER s AFTER INSERT ON t BEGIN SELECT 1; END', 'CREATE TABLE temp.s(a)',
+    'CREATE TABLE IF NOT EXISTS "temp" . s(a)', 'CREATE VIRTUAL TABLE temp.s USING fts5(a)', "ATTACH ':memory:' AS other"
+  ]
+  for (const text of refused) {
+    const wanted = { code: 'PANDO_INVALID', message: /db\.connect\(\)/ }
+    await assert.rejects(db.sql(text), wanted, text)
+    await assert.rejects(db.iterate(text).next(), wanted, text)
+  }
+  await db.sql('PRAGMA user_version = 7')
+  assert.deepEqual(await db.sql('PRAGMA user_version'), [{ user_version: 7 }])
+  assert.deepEqual(await db.sql('PRAGMA foreign_keys'), [{ foreign_keys: 1 }])
+  assert.deepEqual((await db.sql('PRAGMA main.table_info(t)')).map(({ name }) => name), ['a'])
+  assert.deepEqual(await db.sql('PRAGMA integrity_check(10)'), [{ integrity_check: 'ok' }])
+  await db.sql('CREATE TABLE "temp s" (temp)')
+  await db.sql("INSERT INTO t VALUES ('CREATE TEMP TABLE')")
+  const connection = await db.connect()
+  await connection.script('PRAGMA foreign_keys = OFF; CREATE TEMP TABLE s(a)')
+  assert.deepEqual(await connection.sql('SELECT * FROM s'), [])
+  await connection.close()
+  await db.close()
+})

@@ -159,3 +159,56 @@ test('transact gives each of many tasks its turn', { timeout: 60000 }, async () 
   assert.equal(attempts, 11)
   await db.close()
 })
+
+test('a read without a promise is refused within a transaction', async () => {
+  const [db, table] = await inMemory()
+  await table.put('k', 'old')
+  await db.transact(async tx => {
+    const inside = tx.table(table)
+    inside.put('k', 'new')
+    assert.throws(() => inside.getSync('k'), { code: 'PANDO_INVALID', message: /await table\.get/ })
+    assert.equal(String(await inside.get('k')), 'new')
+  })
+  assert.equal(String(table.getSync('k')), 'new')
+  await db.close()
+})
+
+test('a range is deleted after conflicts, as other writes are made', async () => {
+  for (const isolation of ['serializable', 'snapshot']) {
+    const [db, table] = await inMemory()
+    let isGoing = true
+    const writer = (async () => {
+      for (let n = 0; isGoing; n++) await Promise.all(Array.from({ length: 8 }, (_, i) => table.put(`k${i}`, `${n}`)))
+    })()
+    const errors = []
+    for (let i = 0; i < 300; i++) await table.deleteRange({ prefix: 'k' }, { isolation }).catch(error => errors.push(error.code))
+    isGoing = false
+    await writer
+    assert.deepEqual(errors, [], isolation)
+    await table.deleteRange({ prefix: 'k' }, { isolation, durability: 'buffered' })
+    assert.equal(await keys(table), '')
+    await assert.rejects(table.deleteRange({}, { isolation: 'none' }), { code: 'PANDO_INVALID' })
+    await db.close()
+  }
+})
+
+test('writes that alternate between tables keep their order', async () => {
+  const [db, table] = await inMemory()
+  const [other, same] = [await db.table('other'), await db.table('t')]
+  await db.transact(async tx => {
+    const [a, b, c] = [tx.table(table), tx.table(other), tx.table(same)]
+    for (let i = 0; i < 1000; i++) {
+      a.put(`k${i % 10}`, `a${i}`)
+      b.put(`k${i % 10}`, `b${i}`)
+      c.put(`k${i % 10}`, `c${i}`)
+      if (i % 2) a.del(`k${i % 10}`)
+    }
+    c.del('k0')
+    a.put('k0', 'last')
+  })
+  assert.equal(await keys(table), 'k0 k2 k4 k6 k8')
+  assert.equal(String(await table.get('k0')), 'last')
+  assert.equal(String(await table.get('k8')), 'c998')
+  assert.equal(String(await other.get('k9')), 'b999')
+  await db.close()
+})

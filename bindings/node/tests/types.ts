@@ -14,6 +14,8 @@ export async function uses(): Promise<number> {
   const length: number = await db.transact(async tx => {
     const t = tx.table(table)
     t.put('a', 'b')
+    // @ts-expect-error It could not see this put.
+    t.getSync('a')
     t.writeStream('w', { ttlMs: 1000 }).end('bytes')
     return (await t.get('a'))?.length ?? 0
   })
@@ -21,6 +23,7 @@ export async function uses(): Promise<number> {
     await table.batch([{ type: 'put', key: 'a', value: 'b' }, { type: 'del', key: 'a' }])
   } catch (error) {
     if (error instanceof PandoError && error.code === 'PANDO_CONFLICT') console.log(error.table, error.key?.length)
+    if (error instanceof PandoError && error.sqliteCode === 2067) console.log(await table.hasMany(['a', Buffer.of(1)]))
   }
   await table.put('k', 'v', { ttlMs: 1000 })
   const stream = await table.readStream('k', { start: 1, end: 2 })

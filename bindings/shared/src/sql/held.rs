@@ -41,6 +41,8 @@ pub struct Entry {
     pub parameters: Vec<Value>,
     /// How many rows the last run has changed.
     pub changes: u64,
+    /// How many runs have begun: the number of the newest one.
+    pub runs: u64,
 }
 
 impl Entry {
@@ -48,7 +50,13 @@ impl Entry {
     pub fn prepare(connection: &Rc<Connection>, text: &str) -> sql::Result<Self> {
         let prepared = Prepared::try_new(Rc::clone(connection), |connection| connection.prepare(text))?;
         let count = prepared.with_dependent(|_, statement| statement.parameter_count());
-        Ok(Entry { state: Some(State::Resting(prepared)), parameters: vec![Value::Null; count], changes: 0 })
+        let (state, parameters) = (Some(State::Resting(prepared)), vec![Value::Null; count]);
+        Ok(Entry { state, parameters, changes: 0, runs: 0 })
+    }
+
+    /// Whether rows of a run may be left.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, Some(State::Running(_)))
     }
 
     /// Begins to run a statement that rests.
@@ -64,6 +72,7 @@ impl Entry {
         match begun {
             Ok(running) => {
                 self.changes = running.with_dependent(|_, rows| rows.changes());
+                self.runs += 1;
                 self.state = Some(State::Running(running));
                 Ok(())
             }

@@ -126,6 +126,13 @@ impl SqlConnection {
         self.with(|group| Ok(group.connection.is_autocommit()))
     }
 
+    /// Whether no transaction is open and no statement runs. Otherwise other writers may wait for the next call.
+    pub fn is_at_rest(&self) -> Outcome<bool> {
+        self.with(|group| {
+            Ok(group.connection.is_autocommit() && !group.statements.values().any(Entry::is_running))
+        })
+    }
+
     /// The id of the row that was inserted last.
     pub fn last_insert_row_id(&self) -> Outcome<i64> {
         self.with(|group| Ok(group.connection.last_insert_row_id()))
@@ -250,25 +257,38 @@ impl SqlStatement {
     pub fn fetch(&self, take: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<bool> {
         self.with(|entry| {
             entry.begin()?;
-            let Some(State::Running(running)) = &mut entry.state else { return Err(closed()) };
-            let fetched: sql::Result<bool> = running.with_dependent_mut(|_, rows| {
-                while let Some(row) = rows.next()? {
-                    if !take(&row) {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            });
-            if !matches!(fetched, Ok(true)) {
-                entry.reset();
-            }
-            Ok(fetched?)
+            entry.take_rows(take)
         })
+    }
+
+    /// Goes on with the run of this number, as `fetch` does. Fails if it has ended, and never begins another one.
+    pub fn fetch_of(&self, run: u64, take: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<bool> {
+        self.with(|entry| {
+            if entry.runs != run {
+                return Err(runs_again());
+            }
+            entry.take_rows(take)
+        })
+    }
+
+    /// The number of the run that began last.
+    pub fn run(&self) -> Outcome<u64> {
+        self.with(|entry| Ok(entry.runs))
     }
 
     /// How many rows the last run has inserted, updated or deleted.
     pub fn changes(&self) -> Outcome<u64> {
         self.with(|entry| Ok(entry.changes))
+    }
+
+    /// Ends the run of this number. It has no effect if that has ended.
+    pub fn end_run(&self, run: u64) -> Outcome<()> {
+        self.with(|entry| {
+            if entry.runs == run {
+                entry.reset();
+            }
+            Ok(())
+        })
     }
 
     /// Ends a run, so that the next fetch begins again.
@@ -277,6 +297,29 @@ impl SqlStatement {
             entry.reset();
             Ok(())
         })
+    }
+}
+
+impl Entry {
+    /// Gives the next rows of the run to `take`, until it returns false. Returns whether there may be more.
+    fn take_rows(&mut self, take: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<bool> {
+        let running = match &mut self.state {
+            Some(State::Running(running)) => running,
+            Some(State::Resting(_)) => return Err(Failure::invalid("the run of the statement has ended")),
+            None => return Err(closed()),
+        };
+        let fetched: sql::Result<bool> = running.with_dependent_mut(|_, rows| {
+            while let Some(row) = rows.next()? {
+                if !take(&row) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        if !matches!(fetched, Ok(true)) {
+            self.reset();
+        }
+        Ok(fetched?)
     }
 }
 
@@ -298,6 +341,11 @@ const CONNECTION: &str = "the connection";
 #[cold]
 fn closed() -> Failure {
     Failure::closed(CONNECTION)
+}
+
+#[cold]
+fn runs_again() -> Failure {
+    Failure::invalid("the statement runs again, which ended these rows: prepare another one")
 }
 
 #[cold]
