@@ -81,9 +81,9 @@ func multiGet(
 		return nil, err
 	}
 	defer C.pando_free(block)
-	for i, value := range found {
-		if value.data != nil {
-			values[i] = goBytes(value.data, value.len)
+	for i := range found {
+		if found[i].data != nil {
+			values[i] = bytesOf(&found[i])
 		}
 	}
 	return values, nil
@@ -150,5 +150,5 @@ func step[P comparable](owner *guarded[P], cursor *C.pando_cursor, reverse bool)
 	if err != nil || code == C.PANDO_ABSENT {
 		return Record{}, false, err
 	}
-	return Record{goBytes(key.data, key.len), goBytes(value.data, value.len)}, true, nil
+	return Record{bytesOf(&key), bytesOf(&value)}, true, nil
 }

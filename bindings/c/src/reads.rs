@@ -1,8 +1,8 @@
 //! What snapshots, transactions and databases have in common: reads of single keys.
 
 use crate::code::pando_code;
-use crate::memory::{Array, Buffer, Bytes, Out, Outs, Owned};
-use binding::{Failure, Kind, Outcome, Source};
+use crate::memory::{self, Array, Buffer, Bytes, Out, Outs, Owned};
+use binding::{Failure, Kind, Outcome, Source, Steps};
 use pando::{Span, Table};
 use std::ffi::{c_int, c_void};
 use std::ops::Bound;
@@ -16,6 +16,13 @@ pub struct pando_bytes {
     pub data: *const c_void,
     /// How many there are.
     pub len: usize,
+}
+
+impl pando_bytes {
+    /// Bytes that the caller is lent.
+    pub(crate) fn lent(bytes: &[u8]) -> Self {
+        pando_bytes { data: memory::lent(bytes).cast(), len: bytes.len() }
+    }
 }
 
 /// No bytes.

@@ -295,6 +295,44 @@ static void a_conflict_names_table_and_key(pando_db *db) {
   pando_table_free(table);
 }
 
+static void no_bytes_have_an_address(pando_db *db) {
+  pando_table *table = table_of(db, "empty");
+  pando_snapshot *snapshot;
+  pando_cursor *cursor;
+  pando_bytes key, value;
+  OK(pando_db_put(db, table, "", 0, "", 0, &error));
+  OK(pando_snapshot_take(db, &snapshot, &error));
+  OK(pando_snapshot_cursor(snapshot, table, NULL, &cursor, &error));
+  OK(pando_cursor_next(cursor, &key, &value, &error));
+  CHECK(key.len == 0 && is_address(key.data) && value.len == 0 && is_address(value.data));
+  EXPECT(PANDO_ABSENT, pando_cursor_next(cursor, &key, &value, &error));
+  OK(pando_cursor_prev(cursor, &key, &value, &error));
+  CHECK(is_address(key.data) && is_address(value.data));
+  pando_cursor_free(cursor);
+  void *block;
+  OK(pando_snapshot_multi_get(snapshot, table, &(pando_bytes){"", 0}, 1, &value, &block, &error));
+  CHECK(value.len == 0 && is_address(value.data));
+  pando_free(block);
+  pando_snapshot_free(snapshot);
+  // The key of a conflict.
+  pando_tx *tx;
+  void *found;
+  size_t len;
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_get(tx, table, "", 0, &found, &len, &error));
+  CHECK(len == 0 && is_address(found));
+  pando_free(found);
+  OK(pando_db_put(db, table, "", 0, "1", 1, &error));
+  OK(pando_tx_put(tx, table, "k", 1, "2", 1, &error));
+  pando_error *conflict;
+  CHECK(pando_tx_commit(tx, NULL, &conflict) == PANDO_CONFLICT);
+  CHECK(is_address(pando_error_key(conflict, &len)) && len == 0);
+  pando_error_free(conflict);
+  pando_tx_free(tx);
+  OK(pando_table_drop(db, "empty", &error));
+  pando_table_free(table);
+}
+
 static void key_of(char *key, int number) { snprintf(key, 12, "key%06d", number); }
 
 // The cursor comes to the record of this number.
@@ -589,6 +627,7 @@ int main(int argc, char **argv) {
   many_keys_are_one_call(db);
   transactions_are_all_or_nothing(db);
   a_conflict_names_table_and_key(db);
+  no_bytes_have_an_address(db);
   cursors_go_both_ways(db);
   records_read_ahead_end_with_the_transaction(db);
   ranges_have_ends(db);
