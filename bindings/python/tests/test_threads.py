@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
@@ -418,3 +419,37 @@ def test_a_feed_and_a_consumer_that_others_close(db: pando.Database) -> None:
                     consumer.acknowledge(db.snapshot().commit_number)
 
         together(work, 2)
+
+
+@contextmanager
+def in_a_call(tx: pando.Transaction, table: pando.Table[int, bytes]) -> Iterator[Callable[[], None]]:
+    """Keeps another thread in a call of the transaction, which ends soon after what is yielded was called."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def records() -> Iterator[tuple[int, bytes]]:
+        begun.set()
+        may_end.wait(60)
+        yield from ()
+
+    thread = threading.Thread(target=lambda: tx[table].bulk_load(records()))
+    thread.start()
+    assert begun.wait(60)
+    timer = threading.Timer(0.1, may_end.set)
+    try:
+        yield timer.start
+    finally:
+        may_end.set()
+        timer.cancel()
+        thread.join()
+
+
+def test_a_step_that_was_refused(db: pando.Database) -> None:
+    table, other = db.table("t", key=int), db.table("other", key=int)
+    table.update((number, b"") for number in range(5))
+    with db.write(check_same_thread=False) as tx:
+        cursor = tx[table].cursor()
+        for _ in range(5):
+            assert cursor.next()
+        with in_a_call(tx, other), pytest.raises(pando.ThreadError):
+            cursor.prev()
+        assert cursor.prev() and cursor.key == 3
