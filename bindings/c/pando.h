@@ -390,7 +390,8 @@ pando_code pando_in_memory(const pando_options *options,
                            pando_error **error);
 
 // Closes a database: syncs its log, stops its threads and unlocks its directory. Later calls on every object of the
-// database return PANDO_CLOSED. A second call has no effect. The handle remains to be freed. Threads: any.
+// database return PANDO_CLOSED. A second call waits for the first, and has the same result. The handle remains to be
+// freed. Threads: any.
 pando_code pando_db_close(pando_db *db,
                           pando_error **error);
 

@@ -161,7 +161,7 @@ func (db *DB) named(name string, what func(*C.pando_db, *C.char, **C.pando_error
 }
 
 // Close closes the database: it waits for the disk and unlocks the directory. Later calls return ErrClosed. A second
-// call has no effect.
+// call waits for the first, and has the same result.
 func (db *DB) Close() error {
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		return C.pando_db_close(handle, failure)

@@ -369,3 +369,44 @@ func TestEntriesExpireAtTimesOfTheirOwn(t *testing.T) {
 	ttl, err = db.Expiry(cache, k)
 	within("k in the end", ttl, err, pando.Never, pando.Never)
 }
+
+func TestASecondCloseWaitsForTheFirst(t *testing.T) {
+	for range 3 {
+		path := filepath.Join(t.TempDir(), "db")
+		db, err := pando.Open(path, &pando.Options{Durability: pando.Lazy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := db.Table("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *pando.Tx) error {
+			for i := range 20_000 {
+				if err := tx.Put(table, []byte(strconv.Itoa(i)), make([]byte, 200)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make(chan error)
+		go func() { first <- db.Close() }()
+		for err == nil {
+			_, err = db.Get(table, []byte("0"))
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		again, err := pando.Open(path, &pando.Options{MustExist: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	}
+}

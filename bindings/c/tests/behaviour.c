@@ -86,6 +86,42 @@ static void it_is_there_after_reopening(const char *root) {
   pando_db_free(db);
 }
 
+static void *close_it(void *given) {
+  CHECK(pando_db_close(given, NULL) == PANDO_OK);
+  return NULL;
+}
+
+static void a_second_close_waits_for_the_first(const char *root) {
+  for (int attempt = 0; attempt < 3; attempt++) {
+    char name[] = {'c', (char)('0' + attempt), 0};
+    pando_db *db, *again;
+    pando_tx *tx;
+    pthread_t first;
+    void *found;
+    size_t len;
+    pando_options *options = pando_options_new();
+    at(root, name);
+    OK(pando_options_set(options, "durability", "lazy", &error));
+    OK(pando_create(path, options, &db, &error));
+    pando_options_free(options);
+    pando_table *table = table_of(db, "t");
+    OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+    for (int number = 0; number < 20000; number++)
+      OK(pando_tx_put(tx, table, &number, sizeof number, path, 200, &error));
+    OK(pando_tx_commit(tx, NULL, &error));
+    pando_tx_free(tx);
+    CHECK(pthread_create(&first, NULL, close_it, db) == 0);
+    while (pando_db_get(db, table, "k", 1, &found, &len, NULL) != PANDO_CLOSED)
+      continue;
+    OK(pando_db_close(db, &error));
+    OK(pando_open(path, NULL, &again, &error));
+    pando_db_free(again);
+    pthread_join(first, NULL);
+    pando_table_free(table);
+    pando_db_free(db);
+  }
+}
+
 static void tables_have_names_and_layouts(pando_db *db) {
   pando_table *table, *other;
   OK(pando_table_create(db, "events", PANDO_LSM, PANDO_LZ4, 60000, &table, &error));
@@ -617,6 +653,7 @@ int main(int argc, char **argv) {
   CHECK(argc == 2);
   CHECK(strcmp(pando_version(), PANDO_VERSION) == 0);
   it_is_there_after_reopening(argv[1]);
+  a_second_close_waits_for_the_first(argv[1]);
   long_work_reports_its_progress(argv[1]);
   backups_can_be_restored(argv[1]);
   pando_db *db;

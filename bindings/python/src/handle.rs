@@ -65,7 +65,7 @@ impl Handle {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Closes the database. A second time has no effect.
+    /// Closes the database. A second call waits for the first, and has the same result.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process(py)?;
         if self.is_closed.swap(true, Ordering::SeqCst) {
@@ -73,10 +73,9 @@ impl Handle {
         }
         run(py, || {
             let closed = self.db.close();
-            // A check that is running has refused it: nothing is closed.
-            if closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid) {
-                self.is_closed.store(false, Ordering::SeqCst);
-            }
+            // A check that is running has refused it: nothing is closed, unless another call has done it.
+            let is_refused = closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid);
+            self.is_closed.store(!is_refused || self.db.is_closed(), Ordering::SeqCst);
             Ok(closed?)
         })
     }

@@ -453,3 +453,18 @@ def test_a_step_that_was_refused(db: pando.Database) -> None:
         with in_a_call(tx, other), pytest.raises(pando.ThreadError):
             cursor.prev()
         assert cursor.prev() and cursor.key == 3
+
+
+def test_a_second_close_waits_for_the_first(tmp_path: Any) -> None:
+    for attempt in range(2):
+        path = tmp_path / str(attempt)
+        db = pando.create(path, durability="lazy")
+        table = db.table("t", key=int)
+        table.update((number, bytes(200)) for number in range(20_000))
+        first = threading.Thread(target=db.close)
+        first.start()
+        while not db.is_closed:
+            pass
+        db.close()
+        pando.open(path).close()
+        first.join()

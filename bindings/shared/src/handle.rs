@@ -46,16 +46,13 @@ impl Handle {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Closes the database for all that share it. A second time has no effect.
+    /// Closes the database for all that share it. A second call waits for the first, and has the same result.
     pub fn close(&self) -> Outcome<()> {
-        if self.is_closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.is_closed.store(true, Ordering::SeqCst);
         let closed = self.db.close();
-        // A check that is running has refused it: nothing is closed.
-        if closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid) {
-            self.is_closed.store(false, Ordering::SeqCst);
-        }
+        // A check that is running has refused it: nothing is closed, unless another call has done it.
+        let is_refused = closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid);
+        self.is_closed.store(!is_refused || self.db.is_closed(), Ordering::SeqCst);
         Ok(closed?)
     }
 }
