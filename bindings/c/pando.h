@@ -1077,8 +1077,10 @@ pando_code pando_sql_last_row_id(pando_sql *sql,
                                  pando_error **error);
 
 // Stops the statements of the connection that run at this moment: they fail with PANDO_INTERRUPTED. It has no effect
-// if none runs, and none on a commit that waits for the disk. Threads: any number at the same time, while other calls
-// use the connection.
+// if none runs, and none on a commit that waits for the disk. A statement that writes ends its transaction when it is
+// stopped: everything before it is undone, too, and a further statement is a transaction of its own. So call
+// pando_sql_in_transaction after PANDO_INTERRUPTED. Threads: any number at the same time, while other calls use the
+// connection.
 pando_code pando_sql_interrupt(pando_sql *sql,
                                pando_error **error);
 
