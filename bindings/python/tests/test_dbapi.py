@@ -323,3 +323,15 @@ def test_an_interrupt_that_ends_the_transaction(connection: dbapi.Connection) ->
     connection.execute("INSERT INTO t(a) VALUES ('also kept')")
     connection.commit()
     assert count() == 2
+
+
+def test_a_block_whose_database_was_closed() -> None:
+    for end in ("database", "connection"):
+        db = pando.in_memory()
+        with pytest.raises(ZeroDivisionError), db.sql() as connection:
+            connection.execute("CREATE TABLE t(a)")
+            db.close() if end == "database" else connection.close()
+            raise ZeroDivisionError
+    db = pando.in_memory()
+    with pytest.raises(dbapi.SqlClosedError), db.sql() as connection:
+        db.close()

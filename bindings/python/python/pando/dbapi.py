@@ -269,6 +269,10 @@ class Connection:
         except ForkedError:
             # The child of a fork has written nothing, and exits as it means to.
             return
+        except SqlClosedError:
+            # The exception in flight matters more than that the connection or its database was closed meanwhile.
+            if kind is None:
+                raise
         finally:
             with suppress(ForkedError):
                 self.close()
