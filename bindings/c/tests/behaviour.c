@@ -331,6 +331,39 @@ static void a_conflict_names_table_and_key(pando_db *db) {
   pando_table_free(table);
 }
 
+static void a_hold_keeps_other_commits_out(pando_db *db) {
+  pando_table *table = table_of(db, "held");
+  pando_hold *hold, *second;
+  pando_tx *tx;
+  uint64_t number;
+  OK(pando_db_try_hold_commits(db, &hold, &error));
+  EXPECT(PANDO_ABSENT, pando_db_try_hold_commits(db, &second, &error));
+  CHECK(second == NULL);
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put(tx, table, "a", 1, "1", 1, &error));
+  OK(pando_hold_commit(hold, tx, &number, &error));
+  CHECK(number > 0);
+  EXPECT(PANDO_CLOSED, pando_hold_commit(hold, tx, &number, &error));
+  pando_tx_free(tx);
+  expect_value(db, table, "a", "1");
+  OK(pando_hold_release(hold, &error));
+  OK(pando_hold_release(hold, &error));
+  put(db, table, "b", "2");
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put(tx, table, "c", 1, "3", 1, &error));
+  OK(pando_db_try_hold_commits(db, &second, &error));
+  OK(pando_hold_commit(second, tx, NULL, &error));
+  pando_hold_free(second);
+  // Without a hold it is a commit as any other.
+  pando_tx_free(tx);
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_hold_commit(hold, tx, NULL, &error));
+  pando_tx_free(tx);
+  pando_hold_free(hold);
+  OK(pando_table_drop(db, "held", &error));
+  pando_table_free(table);
+}
+
 static void no_bytes_have_an_address(pando_db *db) {
   pando_table *table = table_of(db, "empty");
   pando_snapshot *snapshot;
@@ -664,6 +697,7 @@ int main(int argc, char **argv) {
   many_keys_are_one_call(db);
   transactions_are_all_or_nothing(db);
   a_conflict_names_table_and_key(db);
+  a_hold_keeps_other_commits_out(db);
   no_bytes_have_an_address(db);
   cursors_go_both_ways(db);
   records_read_ahead_end_with_the_transaction(db);

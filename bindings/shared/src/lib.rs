@@ -23,7 +23,7 @@ pub mod upkeep;
 mod values;
 
 pub use failure::{Failure, Kind, Outcome, guard};
-pub use handle::{Begun, Handle, Held};
+pub use handle::{Begun, Handle, Held, Hold};
 pub use source::{Reads, Source};
 pub use steps::{Direction, Fill, Steps, Walk};
 pub use values::{ReadValue, WrittenValue};
