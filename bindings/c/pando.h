@@ -268,6 +268,9 @@ typedef struct {
   int excludes_start;
   // Not 0: `end` itself is taken in.
   int includes_end;
+  // Not 0: a cursor does not read the values, and shows them as empty. It is quicker where values are long. Without
+  // effect elsewhere.
+  int keys_only;
 } pando_range;
 
 // An operation of a commit.
@@ -784,9 +787,6 @@ pando_code pando_tx_cursor(const pando_tx *tx,
                            pando_cursor **cursor,
                            pando_error **error);
 
-// Sets `key` to `value` in a table with a TTL by key, in a transaction of its own that runs again after conflicts.
-// The entry expires after `ttl_ms` milliseconds, from 1 on; PANDO_NEVER does what pando_db_put does. Fails with
-// PANDO_INVALID if the table is of another kind. Threads: any number at the same time.
 // Holds back all commits from now on, except for those that are being made at this moment. Returns PANDO_ABSENT if
 // another hold does so already: wait a little, and call again. A thread that holds commits back must commit with
 // pando_hold_commit only: another commit of its own waits forever. It is for the last attempts of a transaction that
@@ -812,6 +812,9 @@ pando_code pando_hold_release(pando_hold *hold,
 // Releases and frees what holds back commits.
 void pando_hold_free(pando_hold *hold);
 
+// Sets `key` to `value` in a table with a TTL by key, in a transaction of its own that runs again after conflicts.
+// The entry expires after `ttl_ms` milliseconds, from 1 on; PANDO_NEVER does what pando_db_put does. Fails with
+// PANDO_INVALID if the table is of another kind. Threads: any number at the same time.
 pando_code pando_db_put_with_ttl(pando_db *db,
                                  const pando_table *table,
                                  const void *key,

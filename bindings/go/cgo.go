@@ -100,6 +100,9 @@ var emptyBytes [1]byte
 // bounds makes a range of C. It lives until unpin is called.
 func (p *pinned) bounds(r Range) *C.pando_range {
 	made := &C.pando_range{prefix: p.bytes(r.Prefix), start: p.bytes(r.Start), end: p.bytes(r.End)}
+	if r.KeysOnly {
+		made.keys_only = 1
+	}
 	p.Pin(made)
 	return made
 }

@@ -467,3 +467,28 @@ func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysOnly(t *testing.T) {
+	db, table := inMemory(t)
+	err := db.Update(func(tx *pando.Tx) error {
+		for _, key := range []string{"a", "b", "c"} {
+			if err := tx.Put(table, []byte(key), []byte("value")); err != nil {
+				return err
+			}
+		}
+		keys := ""
+		for record, err := range tx.Scan(table, pando.Range{Start: []byte("b"), Reverse: true, KeysOnly: true}) {
+			if err != nil || record.Value != nil {
+				t.Errorf("%q: %v", record, err)
+			}
+			keys += string(record.Key)
+		}
+		if keys != "cb" {
+			t.Error(keys)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -474,6 +474,36 @@ static void cursors_go_both_ways(pando_db *db) {
   pando_table_free(table);
 }
 
+static void a_cursor_over_keys_leaves_out_values(pando_db *db) {
+  pando_table *table = table_of(db, "keys");
+  pando_tx *tx;
+  pando_cursor *cursor;
+  pando_bytes key, value;
+  pando_snapshot *snapshot;
+  put(db, table, "a", "1");
+  put(db, table, "b", "2");
+  pando_range range = {.start = {"b", 1}, .keys_only = 1};
+  OK(pando_snapshot_take(db, &snapshot, &error));
+  OK(pando_snapshot_cursor(snapshot, table, &range, &cursor, &error));
+  OK(pando_cursor_prev(cursor, &key, &value, &error));
+  CHECK(is(key.data, key.len, "b") && is(value.data, value.len, "") && is_address(value.data));
+  EXPECT(PANDO_ABSENT, pando_cursor_prev(cursor, &key, &value, &error));
+  pando_cursor_free(cursor);
+  pando_snapshot_free(snapshot);
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put(tx, table, "c", 1, "3", 1, &error));
+  OK(pando_tx_cursor(tx, table, &(pando_range){.keys_only = 1}, &cursor, &error));
+  for (const char *wanted = "abc"; *wanted != 0; wanted++) {
+    OK(pando_cursor_next(cursor, &key, &value, &error));
+    CHECK(key.len == 1 && *(const char *)key.data == *wanted && value.len == 0 && is_address(value.data));
+  }
+  EXPECT(PANDO_ABSENT, pando_cursor_next(cursor, &key, &value, &error));
+  pando_cursor_free(cursor);
+  pando_tx_free(tx);
+  OK(pando_table_drop(db, "keys", &error));
+  pando_table_free(table);
+}
+
 static void expect_range(pando_tx *tx, pando_table *table, const pando_range *range, const char *wanted) {
   pando_cursor *cursor;
   pando_bytes key;
@@ -701,6 +731,7 @@ int main(int argc, char **argv) {
   no_bytes_have_an_address(db);
   cursors_go_both_ways(db);
   records_read_ahead_end_with_the_transaction(db);
+  a_cursor_over_keys_leaves_out_values(db);
   ranges_have_ends(db);
   threads_share_a_database(db);
   OK(pando_db_close(db, &error));
