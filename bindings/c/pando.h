@@ -201,6 +201,10 @@ typedef struct pando_db pando_db;
 // Why a call has failed. Free it with pando_error_free.
 typedef struct pando_error pando_error;
 
+// What holds back the commits of all other transactions, so that one that begins after it meets no conflict. Others
+// wait for it without a limit of time, so hold them back briefly. Free it with pando_hold_free.
+typedef struct pando_hold pando_hold;
+
 // Options with which databases are opened. Free them with pando_options_free.
 typedef struct pando_options pando_options;
 
@@ -264,6 +268,9 @@ typedef struct {
   int excludes_start;
   // Not 0: `end` itself is taken in.
   int includes_end;
+  // Not 0: a cursor does not read the values, and shows them as empty. It is quicker where values are long. Without
+  // effect elsewhere.
+  int keys_only;
 } pando_range;
 
 // An operation of a commit.
@@ -390,7 +397,8 @@ pando_code pando_in_memory(const pando_options *options,
                            pando_error **error);
 
 // Closes a database: syncs its log, stops its threads and unlocks its directory. Later calls on every object of the
-// database return PANDO_CLOSED. A second call has no effect. The handle remains to be freed. Threads: any.
+// database return PANDO_CLOSED. A second call waits for the first, and has the same result. The handle remains to be
+// freed. Threads: any.
 pando_code pando_db_close(pando_db *db,
                           pando_error **error);
 
@@ -779,6 +787,31 @@ pando_code pando_tx_cursor(const pando_tx *tx,
                            pando_cursor **cursor,
                            pando_error **error);
 
+// Holds back all commits from now on, except for those that are being made at this moment. Returns PANDO_ABSENT if
+// another hold does so already: wait a little, and call again. A thread that holds commits back must commit with
+// pando_hold_commit only: another commit of its own waits forever. It is for the last attempts of a transaction that
+// had conflicts each time. Threads: any number at the same time.
+pando_code pando_db_try_hold_commits(pando_db *db,
+                                     pando_hold **hold,
+                                     pando_error **error);
+
+// Commits a transaction as pando_tx_commit does, past the commits that are held back. After pando_hold_release it is
+// pando_tx_commit. Fails with PANDO_INVALID if the transaction belongs to another database; it is then rolled back.
+// Threads: one call at a time for each transaction.
+pando_code pando_hold_commit(pando_hold *hold,
+                             pando_tx *tx,
+                             uint64_t *commit_number,
+                             pando_error **error);
+
+// Lets others commit, at the latest after a call of pando_hold_commit that runs. Another thread can do it after some
+// time, in case the holder waits for one of the others. A second call has no effect. Threads: any number at the same
+// time.
+pando_code pando_hold_release(pando_hold *hold,
+                              pando_error **error);
+
+// Releases and frees what holds back commits.
+void pando_hold_free(pando_hold *hold);
+
 // Sets `key` to `value` in a table with a TTL by key, in a transaction of its own that runs again after conflicts.
 // The entry expires after `ttl_ms` milliseconds, from 1 on; PANDO_NEVER does what pando_db_put does. Fails with
 // PANDO_INVALID if the table is of another kind. Threads: any number at the same time.
@@ -1076,8 +1109,10 @@ pando_code pando_sql_last_row_id(pando_sql *sql,
                                  pando_error **error);
 
 // Stops the statements of the connection that run at this moment: they fail with PANDO_INTERRUPTED. It has no effect
-// if none runs, and none on a commit that waits for the disk. Threads: any number at the same time, while other calls
-// use the connection.
+// if none runs, and none on a commit that waits for the disk. A statement that writes ends its transaction when it is
+// stopped: everything before it is undone, too, and a further statement is a transaction of its own. So call
+// pando_sql_in_transaction after PANDO_INTERRUPTED. Threads: any number at the same time, while other calls use the
+// connection.
 pando_code pando_sql_interrupt(pando_sql *sql,
                                pando_error **error);
 

@@ -46,7 +46,7 @@ func errorOf(code C.pando_code, failure *C.pando_error) error {
 	}
 	var length C.size_t
 	if key := C.pando_error_key(failure, &length); key != nil {
-		conflict.Key = C.GoBytes(key, C.int(length))
+		conflict.Key = goBytes(key, length)
 	}
 	return conflict
 }
@@ -61,9 +61,20 @@ func filled(bytes []byte) []byte {
 	return bytes
 }
 
-// goBytes copies bytes of C, of any length.
+// goBytes copies bytes of C, of any length. The pointer to no bytes is not looked at.
 func goBytes(data unsafe.Pointer, length C.size_t) []byte {
+	if length == 0 {
+		return []byte{}
+	}
 	return append(make([]byte, 0, int(length)), unsafe.Slice((*byte)(data), int(length))...)
+}
+
+// bytesOf copies bytes that C has lent. Their pointer is not loaded if there are none.
+func bytesOf(bytes *C.pando_bytes) []byte {
+	if bytes.len == 0 {
+		return []byte{}
+	}
+	return goBytes(bytes.data, bytes.len)
 }
 
 // pinned holds bytes in place while structures of C point to them.
@@ -89,6 +100,9 @@ var emptyBytes [1]byte
 // bounds makes a range of C. It lives until unpin is called.
 func (p *pinned) bounds(r Range) *C.pando_range {
 	made := &C.pando_range{prefix: p.bytes(r.Prefix), start: p.bytes(r.Start), end: p.bytes(r.End)}
+	if r.KeysOnly {
+		made.keys_only = 1
+	}
 	p.Pin(made)
 	return made
 }

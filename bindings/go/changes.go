@@ -165,9 +165,9 @@ func nextChange(ctx context.Context, reader *C.pando_changes) (Change, bool, err
 		copied := Operation{
 			Kind:  OperationKind(operation.kind),
 			Table: C.GoString(operation.table),
-			Key:   optionalBytes(operation.key),
-			Value: optionalBytes(operation.value),
-			End:   optionalBytes(operation.end),
+			Key:   optionalBytes(&operation.key),
+			Value: optionalBytes(&operation.value),
+			End:   optionalBytes(&operation.end),
 		}
 		if operation.former != nil {
 			copied.Former = C.GoString(operation.former)
@@ -178,11 +178,11 @@ func nextChange(ctx context.Context, reader *C.pando_changes) (Change, bool, err
 }
 
 // optionalBytes copies bytes of C; nil if there are none.
-func optionalBytes(bytes C.pando_bytes) []byte {
+func optionalBytes(bytes *C.pando_bytes) []byte {
 	if bytes.data == nil {
 		return nil
 	}
-	return goBytes(bytes.data, bytes.len)
+	return bytesOf(bytes)
 }
 
 // Consumer is a named consumer of changes, whose place survives restarts. Any number of goroutines can use it.

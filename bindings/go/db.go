@@ -161,7 +161,7 @@ func (db *DB) named(name string, what func(*C.pando_db, *C.char, **C.pando_error
 }
 
 // Close closes the database: it waits for the disk and unlocks the directory. Later calls return ErrClosed. A second
-// call has no effect.
+// call waits for the first, and has the same result.
 func (db *DB) Close() error {
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		return C.pando_db_close(handle, failure)
@@ -256,23 +256,33 @@ type TxOptions struct {
 const maxAttempts = 24
 
 // Update runs work in a transaction and commits it. After a conflict it runs work again, in a new transaction, up to
-// 24 times in all. If work returns an error or panics, the transaction is rolled back.
+// 24 times in all. The last four times hold back the commits of all others, for half a second at most, so that the
+// transaction gets its turn. If work returns an error or panics, the transaction is rolled back.
 func (db *DB) Update(work func(tx *Tx) error) error { return db.UpdateWith(TxOptions{}, work) }
 
 // UpdateWith is Update with options.
 func (db *DB) UpdateWith(options TxOptions, work func(tx *Tx) error) error {
+	var turn turn
+	defer turn.end()
 	for attempt := 1; ; attempt++ {
-		err := db.attempt(options, work)
+		if attempt == maxAttempts-heldAttempts+1 {
+			if err := turn.take(db); err != nil {
+				return err
+			}
+		}
+		err := db.attempt(options, work, &turn)
 		retryable := errors.Is(err, ErrConflict) || errors.Is(err, ErrSnapshotTooOld)
 		if !retryable || attempt == maxAttempts {
 			return err
 		}
-		most := 20 * time.Microsecond << min(attempt, 10)
-		time.Sleep(rand.N(most))
+		if turn.hold == nil {
+			most := 20 * time.Microsecond << min(attempt, 10)
+			time.Sleep(rand.N(most))
+		}
 	}
 }
 
-func (db *DB) attempt(options TxOptions, work func(tx *Tx) error) error {
+func (db *DB) attempt(options TxOptions, work func(tx *Tx) error, turn *turn) error {
 	tx, err := db.begin(options)
 	if err != nil {
 		return err
@@ -281,7 +291,7 @@ func (db *DB) attempt(options TxOptions, work func(tx *Tx) error) error {
 	if err := work(tx); err != nil {
 		return err
 	}
-	return tx.commit()
+	return tx.commit(turn)
 }
 
 // View runs work with a snapshot of one moment.

@@ -369,3 +369,126 @@ func TestEntriesExpireAtTimesOfTheirOwn(t *testing.T) {
 	ttl, err = db.Expiry(cache, k)
 	within("k in the end", ttl, err, pando.Never, pando.Never)
 }
+
+// A transaction that takes longer than another goroutine's puts gets its turn.
+func TestUpdateBesideAWriter(t *testing.T) {
+	db, table := inMemory(t)
+	ended := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Add(1)
+	go func() {
+		defer writer.Done()
+		for i := 0; ; i++ {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			if err := db.Put(table, []byte("n"), []byte(strconv.Itoa(i))); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	runs := 0
+	err := db.Update(func(tx *pando.Tx) error {
+		runs++
+		if _, err := tx.Get(table, []byte("n")); err != nil && !errors.Is(err, pando.ErrNotFound) {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond)
+		return tx.Put(table, []byte("n"), []byte("read and written"))
+	})
+	close(ended)
+	writer.Wait()
+	if err != nil {
+		t.Errorf("after %d runs: %v", runs, err)
+	}
+}
+
+// The work of the last attempts can wait for a commit of another goroutine: it is not held back for long.
+func TestUpdateThatWaitsForAnotherCommit(t *testing.T) {
+	db, table := inMemory(t)
+	runs := 0
+	err := db.Update(func(tx *pando.Tx) error {
+		runs++
+		if _, err := tx.Get(table, []byte("n")); err != nil && !errors.Is(err, pando.ErrNotFound) {
+			return err
+		}
+		done := make(chan error)
+		go func() { done <- db.Put(table, []byte("n"), []byte(strconv.Itoa(runs))) }()
+		if err := <-done; err != nil {
+			return err
+		}
+		return tx.Put(table, []byte("n"), nil)
+	})
+	if !errors.Is(err, pando.ErrConflict) || runs != 24 {
+		t.Errorf("after %d runs: %v", runs, err)
+	}
+}
+
+func TestASecondCloseWaitsForTheFirst(t *testing.T) {
+	for range 3 {
+		path := filepath.Join(t.TempDir(), "db")
+		db, err := pando.Open(path, &pando.Options{Durability: pando.Lazy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := db.Table("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *pando.Tx) error {
+			for i := range 20_000 {
+				if err := tx.Put(table, []byte(strconv.Itoa(i)), make([]byte, 200)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make(chan error)
+		go func() { first <- db.Close() }()
+		for err == nil {
+			_, err = db.Get(table, []byte("0"))
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		again, err := pando.Open(path, &pando.Options{MustExist: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestKeysOnly(t *testing.T) {
+	db, table := inMemory(t)
+	err := db.Update(func(tx *pando.Tx) error {
+		for _, key := range []string{"a", "b", "c"} {
+			if err := tx.Put(table, []byte(key), []byte("value")); err != nil {
+				return err
+			}
+		}
+		keys := ""
+		for record, err := range tx.Scan(table, pando.Range{Start: []byte("b"), Reverse: true, KeysOnly: true}) {
+			if err != nil || record.Value != nil {
+				t.Errorf("%q: %v", record, err)
+			}
+			keys += string(record.Key)
+		}
+		if keys != "cb" {
+			t.Error(keys)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -14,9 +14,11 @@ type Range struct {
 	Prefix, Start, End []byte
 	// Reverse yields the largest key first.
 	Reverse bool
+	// KeysOnly yields keys without values, which are not read: it is quicker where values are long.
+	KeysOnly bool
 }
 
-// Record is a key and its value. They belong to the caller.
+// Record is a key and its value. They belong to the caller. The value is nil if only keys were asked for.
 type Record struct{ Key, Value []byte }
 
 // Reader is what snapshots and transactions have in common.
@@ -81,9 +83,9 @@ func multiGet(
 		return nil, err
 	}
 	defer C.pando_free(block)
-	for i, value := range found {
-		if value.data != nil {
-			values[i] = goBytes(value.data, value.len)
+	for i := range found {
+		if found[i].data != nil {
+			values[i] = bytesOf(&found[i])
 		}
 	}
 	return values, nil
@@ -104,7 +106,7 @@ func scan[P comparable](
 		}
 		defer C.pando_cursor_free(cursor)
 		for {
-			record, more, err := step(owner, cursor, keys.Reverse)
+			record, more, err := step(owner, cursor, keys)
 			if err != nil {
 				yield(Record{}, err)
 				return
@@ -135,14 +137,14 @@ func openCursor[P comparable](
 }
 
 // step copies the record that a cursor comes to.
-func step[P comparable](owner *guarded[P], cursor *C.pando_cursor, reverse bool) (Record, bool, error) {
+func step[P comparable](owner *guarded[P], cursor *C.pando_cursor, keys Range) (Record, bool, error) {
 	if _, err := owner.enter(); err != nil {
 		return Record{}, false, err
 	}
 	defer owner.leave()
 	var key, value C.pando_bytes
 	code, err := call(func(failure **C.pando_error) C.pando_code {
-		if reverse {
+		if keys.Reverse {
 			return C.pando_cursor_prev(cursor, &key, &value, failure)
 		}
 		return C.pando_cursor_next(cursor, &key, &value, failure)
@@ -150,5 +152,9 @@ func step[P comparable](owner *guarded[P], cursor *C.pando_cursor, reverse bool)
 	if err != nil || code == C.PANDO_ABSENT {
 		return Record{}, false, err
 	}
-	return Record{goBytes(key.data, key.len), goBytes(value.data, value.len)}, true, nil
+	record := Record{Key: bytesOf(&key)}
+	if !keys.KeysOnly {
+		record.Value = bytesOf(&value)
+	}
+	return record, true, nil
 }

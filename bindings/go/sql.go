@@ -12,6 +12,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -98,6 +99,8 @@ func (c *connector) Close() error {
 type sqlConn struct {
 	handle *C.pando_sql
 	db     *DB
+	// The transaction of BeginTx, until it is committed or rolled back.
+	tx *sqlTx
 }
 
 var (
@@ -121,6 +124,37 @@ func (c *sqlConn) run(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if c.tx != nil && c.tx.lost != nil {
+		return c.tx.lost
+	}
+	err := c.runUnlessStopped(ctx, do)
+	if err != nil && err != io.EOF {
+		c.lookForTx(err)
+	}
+	if errors.Is(err, ErrInterrupted) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// lookForTx notices that the transaction has ended with a statement that failed. SQLite rolls back a transaction whose
+// statement is stopped while it writes, for example. Without that, later statements would be transactions of their own.
+func (c *sqlConn) lookForTx(cause error) {
+	if c.tx == nil {
+		return
+	}
+	if open, err := c.inTransaction(); err != nil || open {
+		return
+	}
+	lost := &Error{Kind: ErrFailed}
+	if known := (*Error)(nil); errors.As(cause, &known) {
+		lost.Kind, lost.SQLiteCode = known.Kind, known.SQLiteCode
+	}
+	lost.Message = fmt.Sprintf("the transaction was rolled back because a statement in it failed (%v): call Rollback, and run it again", cause)
+	c.tx.lost = lost
+}
+
+func (c *sqlConn) runUnlessStopped(ctx context.Context, do func() error) error {
 	if ctx.Done() == nil {
 		return do()
 	}
@@ -142,9 +176,6 @@ func (c *sqlConn) run(ctx context.Context, do func() error) error {
 	if !forget() {
 		close(finished)
 		<-stopped
-	}
-	if errors.Is(err, ErrInterrupted) && ctx.Err() != nil {
-		return ctx.Err()
 	}
 	return err
 }
@@ -218,7 +249,8 @@ func (c *sqlConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver
 	if err := c.execute(ctx, "BEGIN"); err != nil {
 		return nil, errors.Join(err, c.settle(DefaultIsolation, false))
 	}
-	return &sqlTx{c}, nil
+	c.tx = &sqlTx{conn: c}
+	return c.tx, nil
 }
 
 // settle sets what transactions that begin from now on may do.
@@ -244,19 +276,22 @@ func (c *sqlConn) Begin() (driver.Tx, error) {
 	return c.BeginTx(context.Background(), driver.TxOptions{})
 }
 
-type sqlTx struct{ conn *sqlConn }
+type sqlTx struct {
+	conn *sqlConn
+	// Why every statement fails: the transaction has ended with one that failed.
+	lost error
+}
 
-// Commit fails with ErrConflict if another transaction changed what this one has read. It is then rolled back.
+// Commit fails with ErrConflict if another transaction changed what this one has read. It is then rolled back. It fails
+// also if the transaction has ended with a statement that was stopped.
 func (t *sqlTx) Commit() error {
 	err := t.conn.execute(context.Background(), "COMMIT")
-	if open, _ := t.conn.inTransaction(); err != nil && open {
-		// database/sql does not roll back after a commit that has failed.
-		err = errors.Join(err, t.conn.execute(context.Background(), "ROLLBACK"))
-	}
-	return errors.Join(err, t.conn.settle(DefaultIsolation, false))
+	// database/sql does not roll back after a commit that has failed.
+	return errors.Join(err, t.Rollback())
 }
 
 func (t *sqlTx) Rollback() error {
+	t.conn.tx = nil
 	var err error
 	if open, failed := t.conn.inTransaction(); failed != nil || open {
 		err = t.conn.execute(context.Background(), "ROLLBACK")

@@ -242,6 +242,9 @@ func (r *sqlRows) readColumns() error {
 		return err
 	}
 	r.names = make([]string, 0, int(count))
+	if count == 0 {
+		return nil
+	}
 	for _, column := range unsafe.Slice(columns, int(count)) {
 		r.names = append(r.names, C.GoString(column.name))
 	}
@@ -290,8 +293,14 @@ func valueOf(value *C.pando_value) driver.Value {
 	case C.PANDO_REAL:
 		return float64(value.real)
 	case C.PANDO_TEXT:
+		if value.len == 0 {
+			return ""
+		}
 		return string(unsafe.Slice((*byte)(value.data), int(value.len)))
 	case C.PANDO_BLOB:
+		if value.len == 0 {
+			return []byte{}
+		}
 		return goBytes(value.data, value.len)
 	default:
 		return nil

@@ -401,3 +401,72 @@ func TestSQLBesideAClose(t *testing.T) {
 		over.Close()
 	}
 }
+
+// A write that is stopped ends its transaction in SQLite, so nothing of it may be stored afterwards.
+func TestAnInterruptEndsTheTransaction(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE t(a)")
+	db.SetMaxOpenConns(1)
+	long := "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000) SELECT i FROM n"
+	begin := func() *sql.Tx {
+		t.Helper()
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("INSERT INTO t VALUES ('undone')"); err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	stop := func(tx *sql.Tx, text string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := tx.ExecContext(ctx, text); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a long statement: %v", err)
+		}
+	}
+	for _, text := range []string{long, "SELECT 1; " + long} {
+		for _, commits := range []bool{false, true} {
+			tx := begin()
+			prepared, err := tx.Prepare("INSERT INTO t VALUES ('refused')")
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop(tx, text)
+			_, direct := tx.Exec("INSERT INTO t VALUES ('refused')")
+			_, again := prepared.Exec()
+			_, query := tx.Query("SELECT 1")
+			_, script := tx.Exec("SELECT 1; INSERT INTO t VALUES ('refused')")
+			end := tx.Rollback
+			if commits {
+				end = tx.Commit
+			}
+			ended := end()
+			for _, err := range []error{direct, again, query, script, ended} {
+				if err == ended && !commits {
+					if err != nil {
+						t.Errorf("Rollback: %v", err)
+					}
+				} else if !errors.Is(err, pando.ErrInterrupted) || !strings.Contains(err.Error(), "rolled back") {
+					t.Errorf("after the end of the transaction: %v", err)
+				}
+			}
+			if got := one[int](t, db, "SELECT count(*) FROM t"); got != 0 {
+				t.Errorf("%d rows are stored", got)
+			}
+		}
+	}
+	// A statement that reads is stopped alone.
+	tx := begin()
+	stop(tx, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+	if _, err := tx.Exec("INSERT INTO t VALUES ('kept')"); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Error(err)
+	}
+	if got := one[int](t, db, "SELECT count(*) FROM t"); got != 2 {
+		t.Errorf("%d rows", got)
+	}
+}

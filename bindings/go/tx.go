@@ -33,13 +33,13 @@ func (db *DB) begin(options TxOptions) (*Tx, error) {
 }
 
 // commit waits for the calls of goroutines that still use the transaction.
-func (tx *Tx) commit() error {
+func (tx *Tx) commit(turn *turn) error {
 	handle, err := tx.enterAlone()
 	if err != nil {
 		return err
 	}
 	defer tx.leaveAlone()
-	_, err = call(func(failure **C.pando_error) C.pando_code { return C.pando_tx_commit(handle, nil, failure) })
+	_, err = call(func(failure **C.pando_error) C.pando_code { return turn.commit(handle, failure) })
 	return err
 }
 

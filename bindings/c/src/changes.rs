@@ -339,7 +339,7 @@ pub unsafe extern "C" fn pando_change_operations(
     let (change, count) = unsafe { (Ref::new(change), Out::new(count)) };
     let operations = change.get().map(|change| change.operations.as_slice()).ok();
     count.set(operations.map_or(0, <[_]>::len));
-    operations.map_or(ptr::null(), <[_]>::as_ptr)
+    operations.map_or(ptr::null(), memory::lent)
 }
 
 /// Frees a change.

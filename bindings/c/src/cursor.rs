@@ -35,8 +35,8 @@ fn step(
         let Some((found_key, found_value)) = steps.step(direction)? else {
             return Ok(pando_code::PANDO_ABSENT);
         };
-        key.set(pando_bytes { data: found_key.as_ptr().cast(), len: found_key.len() });
-        value.set(pando_bytes { data: found_value.as_ptr().cast(), len: found_value.len() });
+        key.set(pando_bytes::lent(found_key));
+        value.set(pando_bytes::lent(found_value));
         Ok(pando_code::PANDO_OK)
     })
 }

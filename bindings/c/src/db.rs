@@ -136,7 +136,8 @@ pub unsafe extern "C" fn pando_in_memory(
 }
 
 /// Closes a database: syncs its log, stops its threads and unlocks its directory. Later calls on every object of the
-/// database return PANDO_CLOSED. A second call has no effect. The handle remains to be freed. Threads: any.
+/// database return PANDO_CLOSED. A second call waits for the first, and has the same result. The handle remains to be
+/// freed. Threads: any.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_close(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {

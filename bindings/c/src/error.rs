@@ -91,7 +91,7 @@ pub unsafe extern "C" fn pando_error_key(error: *const pando_error, key_len: *mu
     let (error, key_len) = unsafe { (Ref::new(error), Out::new(key_len)) };
     let key = error.get().ok().and_then(|error| error.key.as_deref());
     key_len.set(key.map_or(0, <[u8]>::len));
-    key.map_or(ptr::null(), |key| key.as_ptr().cast())
+    key.map_or(ptr::null(), |key| memory::lent(key).cast())
 }
 
 /// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0

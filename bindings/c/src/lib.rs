@@ -12,8 +12,8 @@
 //!
 //! Reading order: `code.rs`, `memory.rs` (pointers as arguments), `error.rs`, `reads.rs` (what snapshots and
 //! transactions have in common), then the functions: `db.rs`, `upkeep.rs`, `table.rs`, `snapshot.rs`, `tx.rs`,
-//! `tx_reads.rs`, `expiry.rs`, `cursor.rs`, `values.rs`, `changes.rs`, `consumer.rs`, `sql.rs` and `stmt.rs`
-//! (SQL).
+//! `tx_reads.rs`, `hold.rs`, `expiry.rs`, `cursor.rs`, `values.rs`, `changes.rs`, `consumer.rs`, `sql.rs` and
+//! `stmt.rs` (SQL).
 #![allow(non_camel_case_types, reason = "the names are C's")]
 
 pub mod code;
@@ -26,6 +26,7 @@ pub mod table;
 pub mod snapshot;
 pub mod tx;
 pub mod tx_reads;
+pub mod hold;
 pub mod expiry;
 pub mod cursor;
 pub mod values;

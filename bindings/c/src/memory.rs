@@ -341,6 +341,18 @@ impl Buffer {
     }
 }
 
+/// Where lent elements are. If there are none, it is the address of a byte: Rust's own is below 4096, which Go's
+/// garbage collector takes for damage and ends the program.
+pub(crate) fn lent<T>(elements: &[T]) -> *const T {
+    const { assert!(align_of::<T>() <= align_of::<Nothing>()) };
+    if elements.is_empty() { (&raw const NOTHING).cast() } else { elements.as_ptr() }
+}
+
+#[repr(C, align(16))]
+struct Nothing(u8);
+
+static NOTHING: Nothing = Nothing(0);
+
 /// Memory of `malloc`, freed unless it is handed out.
 pub(crate) struct Owned {
     start: *mut u8,

@@ -1,8 +1,8 @@
 //! What snapshots, transactions and databases have in common: reads of single keys.
 
 use crate::code::pando_code;
-use crate::memory::{Array, Buffer, Bytes, Out, Outs, Owned};
-use binding::{Failure, Kind, Outcome, Source};
+use crate::memory::{self, Array, Buffer, Bytes, Out, Outs, Owned};
+use binding::{Failure, Kind, Outcome, Source, Steps};
 use pando::{Span, Table};
 use std::ffi::{c_int, c_void};
 use std::ops::Bound;
@@ -16,6 +16,13 @@ pub struct pando_bytes {
     pub data: *const c_void,
     /// How many there are.
     pub len: usize,
+}
+
+impl pando_bytes {
+    /// Bytes that the caller is lent.
+    pub(crate) fn lent(bytes: &[u8]) -> Self {
+        pando_bytes { data: memory::lent(bytes).cast(), len: bytes.len() }
+    }
 }
 
 /// No bytes.
@@ -36,6 +43,9 @@ pub struct pando_range {
     pub excludes_start: c_int,
     /// Not 0: `end` itself is taken in.
     pub includes_end: c_int,
+    /// Not 0: a cursor does not read the values, and shows them as empty. It is quicker where values are long. Without
+    /// effect elsewhere.
+    pub keys_only: c_int,
 }
 
 /// Bytes that an array or a range names.
@@ -61,6 +71,13 @@ pub(crate) fn span(range: Array<'_, pando_range>) -> Outcome<Span> {
         span = span.until(&end);
     }
     Ok(span)
+}
+
+/// The steps of a cursor over a range.
+pub(crate) fn steps(source: Source, table: &Table, range: Array<'_, pando_range>) -> Outcome<Steps> {
+    let (table, span) = (table.clone(), span(range)?);
+    let keys_only = range.optional("the range")?.is_some_and(|range| range.keys_only != 0);
+    Ok(if keys_only { Steps::over_keys(source, table, span) } else { Steps::new(source, table, span) })
 }
 
 /// Where a copy of a value goes.

@@ -7,7 +7,7 @@ use crate::error::{call, pando_error};
 use crate::memory::{self, Array, Buffer, Bytes, Out, Outs, Ref, handle, handles};
 use crate::reads::{self, Copied, pando_bytes, pando_range};
 use crate::table::pando_table;
-use binding::{Held, Source, Steps};
+use binding::{Held, Source};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex};
@@ -180,11 +180,8 @@ pub unsafe extern "C" fn pando_snapshot_cursor(
     };
     call(error, || {
         let cursor = cursor.required("cursor", ptr::null_mut())?;
-        let steps = Steps::new(
-            Source::Snapshot(Arc::clone(snapshot.get()?)),
-            table.get()?.table.clone(),
-            reads::span(range)?,
-        );
+        let source = Source::Snapshot(Arc::clone(snapshot.get()?));
+        let steps = reads::steps(source, &table.get()?.table, range)?;
         cursor.set(handle(Mutex::new(steps)));
         Ok(pando_code::PANDO_OK)
     })

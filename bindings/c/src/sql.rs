@@ -135,8 +135,10 @@ pub unsafe extern "C" fn pando_sql_last_row_id(
 }
 
 /// Stops the statements of the connection that run at this moment: they fail with PANDO_INTERRUPTED. It has no effect
-/// if none runs, and none on a commit that waits for the disk. Threads: any number at the same time, while other calls
-/// use the connection.
+/// if none runs, and none on a commit that waits for the disk. A statement that writes ends its transaction when it is
+/// stopped: everything before it is undone, too, and a further statement is a transaction of its own. So call
+/// pando_sql_in_transaction after PANDO_INTERRUPTED. Threads: any number at the same time, while other calls use the
+/// connection.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_sql_interrupt(

@@ -104,8 +104,9 @@ impl Lent {
         let mut at = 0;
         for column in 0..row.len() {
             let mut of_bytes = |kind, bytes: &[u8]| {
-                let data = self.bytes[at..].as_ptr().cast();
-                at += bytes.len();
+                let end = at + bytes.len();
+                let data = memory::lent(&self.bytes[at..end]).cast();
+                at = end;
                 pando_value { kind, data, len: bytes.len(), ..NULL }
             };
             self.row.push(match row.get(column) {
@@ -290,7 +291,7 @@ pub unsafe extern "C" fn pando_stmt_step(
         if !is_at_row {
             return Ok(pando_code::PANDO_ABSENT);
         }
-        row.set(lent.row.as_ptr());
+        row.set(memory::lent(&lent.row));
         count.set(lent.row.len());
         Ok(pando_code::PANDO_OK)
     })
@@ -347,7 +348,7 @@ pub unsafe extern "C" fn pando_stmt_columns(
             let declared = column.declared.as_deref().map_or(ptr::null(), &mut string);
             kept.push(pando_column { name: string(&column.name), declared });
         }
-        columns.set(kept.as_ptr());
+        columns.set(memory::lent(kept));
         count.set(kept.len());
         Ok(pando_code::PANDO_OK)
     })

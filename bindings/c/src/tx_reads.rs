@@ -7,7 +7,7 @@ use crate::memory::{Array, Buffer, Bytes, Out, Outs, Ref, handle};
 use crate::reads::{self, Copied, pando_bytes, pando_range};
 use crate::table::pando_table;
 use crate::tx::pando_tx;
-use binding::{Source, Steps};
+use binding::Source;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex};
@@ -153,11 +153,8 @@ pub unsafe extern "C" fn pando_tx_cursor(
         unsafe { (Ref::new(tx), Ref::new(table), Array::new(range, 1), Out::new(cursor), Out::new(error)) };
     call(error, || {
         let cursor = cursor.required("cursor", ptr::null_mut())?;
-        let steps = Steps::new(
-            Source::Transaction(Arc::clone(&tx.get()?.begun)),
-            table.get()?.table.clone(),
-            reads::span(range)?,
-        );
+        let source = Source::Transaction(Arc::clone(&tx.get()?.begun));
+        let steps = reads::steps(source, &table.get()?.table, range)?;
         cursor.set(handle(Mutex::new(steps)));
         Ok(pando_code::PANDO_OK)
     })

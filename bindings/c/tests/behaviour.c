@@ -86,6 +86,42 @@ static void it_is_there_after_reopening(const char *root) {
   pando_db_free(db);
 }
 
+static void *close_it(void *given) {
+  CHECK(pando_db_close(given, NULL) == PANDO_OK);
+  return NULL;
+}
+
+static void a_second_close_waits_for_the_first(const char *root) {
+  for (int attempt = 0; attempt < 3; attempt++) {
+    char name[] = {'c', (char)('0' + attempt), 0};
+    pando_db *db, *again;
+    pando_tx *tx;
+    pthread_t first;
+    void *found;
+    size_t len;
+    pando_options *options = pando_options_new();
+    at(root, name);
+    OK(pando_options_set(options, "durability", "lazy", &error));
+    OK(pando_create(path, options, &db, &error));
+    pando_options_free(options);
+    pando_table *table = table_of(db, "t");
+    OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+    for (int number = 0; number < 20000; number++)
+      OK(pando_tx_put(tx, table, &number, sizeof number, path, 200, &error));
+    OK(pando_tx_commit(tx, NULL, &error));
+    pando_tx_free(tx);
+    CHECK(pthread_create(&first, NULL, close_it, db) == 0);
+    while (pando_db_get(db, table, "k", 1, &found, &len, NULL) != PANDO_CLOSED)
+      continue;
+    OK(pando_db_close(db, &error));
+    OK(pando_open(path, NULL, &again, &error));
+    pando_db_free(again);
+    pthread_join(first, NULL);
+    pando_table_free(table);
+    pando_db_free(db);
+  }
+}
+
 static void tables_have_names_and_layouts(pando_db *db) {
   pando_table *table, *other;
   OK(pando_table_create(db, "events", PANDO_LSM, PANDO_LZ4, 60000, &table, &error));
@@ -295,6 +331,77 @@ static void a_conflict_names_table_and_key(pando_db *db) {
   pando_table_free(table);
 }
 
+static void a_hold_keeps_other_commits_out(pando_db *db) {
+  pando_table *table = table_of(db, "held");
+  pando_hold *hold, *second;
+  pando_tx *tx;
+  uint64_t number;
+  OK(pando_db_try_hold_commits(db, &hold, &error));
+  EXPECT(PANDO_ABSENT, pando_db_try_hold_commits(db, &second, &error));
+  CHECK(second == NULL);
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put(tx, table, "a", 1, "1", 1, &error));
+  OK(pando_hold_commit(hold, tx, &number, &error));
+  CHECK(number > 0);
+  EXPECT(PANDO_CLOSED, pando_hold_commit(hold, tx, &number, &error));
+  pando_tx_free(tx);
+  expect_value(db, table, "a", "1");
+  OK(pando_hold_release(hold, &error));
+  OK(pando_hold_release(hold, &error));
+  put(db, table, "b", "2");
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put(tx, table, "c", 1, "3", 1, &error));
+  OK(pando_db_try_hold_commits(db, &second, &error));
+  OK(pando_hold_commit(second, tx, NULL, &error));
+  pando_hold_free(second);
+  // Without a hold it is a commit as any other.
+  pando_tx_free(tx);
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_hold_commit(hold, tx, NULL, &error));
+  pando_tx_free(tx);
+  pando_hold_free(hold);
+  OK(pando_table_drop(db, "held", &error));
+  pando_table_free(table);
+}
+
+static void no_bytes_have_an_address(pando_db *db) {
+  pando_table *table = table_of(db, "empty");
+  pando_snapshot *snapshot;
+  pando_cursor *cursor;
+  pando_bytes key, value;
+  OK(pando_db_put(db, table, "", 0, "", 0, &error));
+  OK(pando_snapshot_take(db, &snapshot, &error));
+  OK(pando_snapshot_cursor(snapshot, table, NULL, &cursor, &error));
+  OK(pando_cursor_next(cursor, &key, &value, &error));
+  CHECK(key.len == 0 && is_address(key.data) && value.len == 0 && is_address(value.data));
+  EXPECT(PANDO_ABSENT, pando_cursor_next(cursor, &key, &value, &error));
+  OK(pando_cursor_prev(cursor, &key, &value, &error));
+  CHECK(is_address(key.data) && is_address(value.data));
+  pando_cursor_free(cursor);
+  void *block;
+  OK(pando_snapshot_multi_get(snapshot, table, &(pando_bytes){"", 0}, 1, &value, &block, &error));
+  CHECK(value.len == 0 && is_address(value.data));
+  pando_free(block);
+  pando_snapshot_free(snapshot);
+  // The key of a conflict.
+  pando_tx *tx;
+  void *found;
+  size_t len;
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_get(tx, table, "", 0, &found, &len, &error));
+  CHECK(len == 0 && is_address(found));
+  pando_free(found);
+  OK(pando_db_put(db, table, "", 0, "1", 1, &error));
+  OK(pando_tx_put(tx, table, "k", 1, "2", 1, &error));
+  pando_error *conflict;
+  CHECK(pando_tx_commit(tx, NULL, &conflict) == PANDO_CONFLICT);
+  CHECK(is_address(pando_error_key(conflict, &len)) && len == 0);
+  pando_error_free(conflict);
+  pando_tx_free(tx);
+  OK(pando_table_drop(db, "empty", &error));
+  pando_table_free(table);
+}
+
 static void key_of(char *key, int number) { snprintf(key, 12, "key%06d", number); }
 
 // The cursor comes to the record of this number.
@@ -364,6 +471,36 @@ static void cursors_go_both_ways(pando_db *db) {
   OK(pando_cursor_seek(cursor, "key000100", 9, &error));
   expect_step(pando_cursor_prev(cursor, &key, &value, &error), key, value, 99);
   pando_cursor_free(cursor);
+  pando_table_free(table);
+}
+
+static void a_cursor_over_keys_leaves_out_values(pando_db *db) {
+  pando_table *table = table_of(db, "keys");
+  pando_tx *tx;
+  pando_cursor *cursor;
+  pando_bytes key, value;
+  pando_snapshot *snapshot;
+  put(db, table, "a", "1");
+  put(db, table, "b", "2");
+  pando_range range = {.start = {"b", 1}, .keys_only = 1};
+  OK(pando_snapshot_take(db, &snapshot, &error));
+  OK(pando_snapshot_cursor(snapshot, table, &range, &cursor, &error));
+  OK(pando_cursor_prev(cursor, &key, &value, &error));
+  CHECK(is(key.data, key.len, "b") && is(value.data, value.len, "") && is_address(value.data));
+  EXPECT(PANDO_ABSENT, pando_cursor_prev(cursor, &key, &value, &error));
+  pando_cursor_free(cursor);
+  pando_snapshot_free(snapshot);
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put(tx, table, "c", 1, "3", 1, &error));
+  OK(pando_tx_cursor(tx, table, &(pando_range){.keys_only = 1}, &cursor, &error));
+  for (const char *wanted = "abc"; *wanted != 0; wanted++) {
+    OK(pando_cursor_next(cursor, &key, &value, &error));
+    CHECK(key.len == 1 && *(const char *)key.data == *wanted && value.len == 0 && is_address(value.data));
+  }
+  EXPECT(PANDO_ABSENT, pando_cursor_next(cursor, &key, &value, &error));
+  pando_cursor_free(cursor);
+  pando_tx_free(tx);
+  OK(pando_table_drop(db, "keys", &error));
   pando_table_free(table);
 }
 
@@ -579,6 +716,7 @@ int main(int argc, char **argv) {
   CHECK(argc == 2);
   CHECK(strcmp(pando_version(), PANDO_VERSION) == 0);
   it_is_there_after_reopening(argv[1]);
+  a_second_close_waits_for_the_first(argv[1]);
   long_work_reports_its_progress(argv[1]);
   backups_can_be_restored(argv[1]);
   pando_db *db;
@@ -589,8 +727,11 @@ int main(int argc, char **argv) {
   many_keys_are_one_call(db);
   transactions_are_all_or_nothing(db);
   a_conflict_names_table_and_key(db);
+  a_hold_keeps_other_commits_out(db);
+  no_bytes_have_an_address(db);
   cursors_go_both_ways(db);
   records_read_ahead_end_with_the_transaction(db);
+  a_cursor_over_keys_leaves_out_values(db);
   ranges_have_ends(db);
   threads_share_a_database(db);
   OK(pando_db_close(db, &error));

@@ -43,7 +43,7 @@ static void every_kind_of_operation(void) {
   CHECK(operations[0].kind == PANDO_DELETE_RANGE && is(operations[0].key.data, operations[0].key.len, "x"));
   CHECK(is(operations[0].end.data, operations[0].end.len, "y"));
   CHECK(operations[1].kind == PANDO_PUT && is(operations[1].key.data, operations[1].key.len, "a"));
-  CHECK(operations[1].value.data != NULL && operations[1].value.len == 0);
+  CHECK(is_address(operations[1].value.data) && operations[1].value.len == 0);
   CHECK(operations[2].kind == PANDO_DELETE && operations[2].value.data == NULL);
   EXPECT(PANDO_ABSENT, pando_changes_next(changes, 1, &absent, &error));
   OK(pando_changes_position(changes, &position, &error));

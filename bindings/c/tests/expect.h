@@ -4,6 +4,7 @@
 #define EXPECT_H
 
 #include <pando.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,5 +46,8 @@ static inline void pause_briefly(void) {
 static inline int is(const void *data, size_t len, const char *text) {
   return len == strlen(text) && (len == 0 || memcmp(data, text, len) == 0);
 }
+
+// Bytes that are lent have an address, even if there are none. Go takes an address below 4096 for damage.
+static inline int is_address(const void *data) { return (uintptr_t)data >= 4096; }
 
 #endif

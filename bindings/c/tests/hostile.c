@@ -27,6 +27,7 @@ static pando_table *new_table;
 static pando_tx *new_tx;
 static pando_snapshot *new_snapshot;
 static pando_cursor *new_cursor;
+static pando_hold *hold;
 
 static void null_in_every_place(const char *path) {
   MISUSE(pando_options_set(NULL, "read_only", "no", &error));
@@ -144,6 +145,14 @@ static void null_in_every_place(const char *path) {
   MISUSE(pando_tx_release(NULL, 1, &error));
   MISUSE(pando_tx_cursor(NULL, table, NULL, &new_cursor, &error));
   MISUSE(pando_tx_commit(NULL, NULL, &error));
+  MISUSE(pando_db_try_hold_commits(NULL, &hold, &error));
+  MISUSE(pando_db_try_hold_commits(db, NULL, &error));
+  MISUSE(pando_hold_commit(NULL, tx, NULL, &error));
+  MISUSE(pando_hold_release(NULL, &error));
+  OK(pando_db_try_hold_commits(db, &hold, &error));
+  MISUSE(pando_hold_commit(hold, NULL, NULL, &error));
+  pando_hold_free(hold);
+  pando_hold_free(NULL);
   MISUSE(pando_tx_rollback(NULL, &error));
   MISUSE(pando_cursor_next(NULL, &bytes, &bytes, &error));
   MISUSE(pando_cursor_prev(NULL, &bytes, &bytes, &error));
@@ -282,6 +291,7 @@ static void objects_of_a_closed_database(void) {
   EXPECT(PANDO_CLOSED, pando_tx_put(tx, table, "k", 1, "v", 1, &error));
   EXPECT(PANDO_CLOSED, pando_tx_get(tx, table, "k", 1, &value, &len, &error));
   EXPECT(PANDO_CLOSED, pando_tx_commit(tx, NULL, &error));
+  EXPECT(PANDO_CLOSED, pando_db_try_hold_commits(db, &hold, &error));
   EXPECT(PANDO_CLOSED, pando_snapshot_get(snapshot, table, "k", 1, &value, &len, &error));
   EXPECT(PANDO_CLOSED, pando_snapshot_take(db, &new_snapshot, &error));
   EXPECT(PANDO_CLOSED, pando_tx_begin(db, 0, 0, &new_tx, &error));

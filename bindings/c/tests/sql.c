@@ -84,6 +84,22 @@ static void every_kind_of_value_returns(void) {
   pando_stmt_free(query);
 }
 
+static void no_bytes_have_an_address(void) {
+  pando_stmt *stmt = prepared(sql, "SELECT x'', '', x'' WHERE ?1 IS NULL");
+  pando_value value;
+  const pando_column *columns;
+  OK(pando_stmt_step(stmt, &row, &count, &error));
+  for (size_t i = 0; i < count; i++) {
+    OK(pando_stmt_value(stmt, i, &value, &error));
+    CHECK(row[i].len == 0 && is_address(row[i].data) && is_address(value.data));
+  }
+  pando_stmt_free(stmt);
+  stmt = prepared(sql, "CREATE TABLE IF NOT EXISTS v(a)");
+  OK(pando_stmt_columns(stmt, &columns, &count, &error));
+  CHECK(count == 0 && is_address(columns));
+  pando_stmt_free(stmt);
+}
+
 static void errors_have_codes(void) {
   pando_stmt *stmt;
   EXPECT(PANDO_INVALID, pando_stmt_prepare(sql, "SELEC 1", &stmt, &error));
@@ -352,6 +368,7 @@ int main(int argc, char **argv) {
   OK(pando_create(path, NULL, &db, &error));
   OK(pando_sql_open(db, &sql, &error));
   every_kind_of_value_returns();
+  no_bytes_have_an_address();
   errors_have_codes();
   conflicts_have_a_table_and_a_key();
   a_statement_is_stopped();

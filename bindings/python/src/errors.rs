@@ -58,8 +58,18 @@ pub fn closed(py: Python<'_>, what: &str) -> PyErr {
 /// What `name` of `pando._errors` returns for `arguments`, as an exception.
 #[cold]
 pub fn made<'py>(py: Python<'py>, name: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
-    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = MODULE.get_or_try_init(py, || py.import("pando._errors").map(Bound::unbind));
-    let made = module.and_then(|module| module.bind(py).getattr(name)?.call1(arguments));
+    let made = class(py, name).and_then(|class| class.call1(arguments));
     made.map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// Whether an exception is of the class `name`.
+pub fn is_of(py: Python<'_>, error: &PyErr, name: &str) -> bool {
+    class(py, name).is_ok_and(|class| error.is_instance(py, &class))
+}
+
+/// What `name` of `pando._errors` is.
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("pando._errors").map(Bound::unbind))?;
+    module.bind(py).getattr(name)
 }

@@ -7,6 +7,10 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// How often the end of a block looks whether another thread still uses the transaction.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// How often this process is the child of a fork.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -65,18 +69,15 @@ impl Handle {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Closes the database. A second time has no effect.
+    /// Closes the database. A second call waits for the first, and has the same result.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process(py)?;
-        if self.is_closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.is_closed.store(true, Ordering::SeqCst);
         run(py, || {
             let closed = self.db.close();
-            // A check that is running has refused it: nothing is closed.
-            if closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid) {
-                self.is_closed.store(false, Ordering::SeqCst);
-            }
+            // A check that is running has refused it: nothing is closed, unless another call has done it.
+            let is_refused = closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid);
+            self.is_closed.store(!is_refused || self.db.is_closed(), Ordering::SeqCst);
             Ok(closed?)
         })
     }
@@ -222,12 +223,59 @@ impl Begun {
         self.changes.load(Ordering::SeqCst)
     }
 
+    /// Runs `work` on the transaction for the end of a block, after the calls of other threads: a refusal would keep
+    /// what is to be undone.
+    pub fn end_part(
+        &self,
+        py: Python<'_>,
+        work: impl Fn(&mut Transaction) -> pando::Result<()> + Sync,
+    ) -> PyResult<()> {
+        self.after_others(py, || {
+            let mut guard = self.lock()?;
+            let transaction = guard.as_mut().ok_or(ENDED)?;
+            self.changes.fetch_add(1, Ordering::SeqCst);
+            Ok(work(transaction)?)
+        })
+    }
+
     /// Takes the transaction, to end it; `None` if it has ended.
     pub fn end(&self, py: Python<'_>) -> PyResult<Option<Transaction>> {
         self.check_use(py)?;
-        let mut guard = self.lock().map_err(|failure| failure.raise(py))?;
+        self.take().map_err(|failure| failure.raise(py))
+    }
+
+    /// Takes the transaction at the end of a block, after the calls of other threads.
+    pub fn end_of_block(&self, py: Python<'_>) -> PyResult<Option<Transaction>> {
+        self.after_others(py, || self.take())
+    }
+
+    fn take(&self) -> Result<Option<Transaction>, Failure> {
+        let mut guard = self.lock()?;
         self.is_ended.store(true, Ordering::SeqCst);
         Ok(guard.take())
+    }
+
+    /// Runs `call`, and again as long as another thread uses the transaction. One of a single thread is not waited for.
+    fn after_others<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl Fn() -> Result<T, Failure> + Sync,
+    ) -> PyResult<T> {
+        loop {
+            self.check_use(py)?;
+            let done = run(py, || match call() {
+                Err(Failure::InUse(_)) if self.thread.is_none() => {
+                    thread::sleep(LOOK_AGAIN);
+                    Ok(None)
+                }
+                done => done.map(Some),
+            })?;
+            if let Some(done) = done {
+                return Ok(done);
+            }
+            // Ctrl-C ends it. What it waits for may be a call of its own thread: a bulk load runs code of the program.
+            py.check_signals()?;
+        }
     }
 
     /// Whether it has neither been committed nor rolled back.

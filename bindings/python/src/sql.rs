@@ -18,7 +18,7 @@ use pyo3::types::{
 use sql::{Connection, Interrupt, Value, to_owned};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The version of SQLite.
 #[pyfunction]
@@ -30,6 +30,8 @@ pub fn sqlite_version() -> &'static str {
 enum Failure {
     Sql(sql::Error),
     Closed,
+    /// The transaction has ended with a statement that failed, for this reason.
+    RolledBack(String),
     Panic(String),
     /// A named parameter without a value.
     Parameter(String),
@@ -54,6 +56,13 @@ impl Failure {
                 errors::made(py, "of_sql", (error.code(), error.message(), table, key))
             }
             Failure::Closed => errors::made(py, "SqlClosedError", ("the connection is closed",)),
+            Failure::RolledBack(cause) => {
+                let text = format!(
+                    "the transaction was rolled back because a statement in it failed ({cause}): call \
+                     rollback(), and run it again"
+                );
+                errors::made(py, "OperationalError", (text,))
+            }
             Failure::Panic(text) => errors::made(py, "InternalError", (text,)),
             Failure::Parameter(text) => errors::made(py, "programming_error", (text,)),
             Failure::Data(text) => errors::made(py, "DataError", (text,)),
@@ -82,9 +91,47 @@ pub struct SqlConnection {
     handle: Arc<Handle>,
     inner: Mutex<Option<Connection>>,
     interrupt: Interrupt,
+    /// Why every statement fails until a rollback: the transaction has ended with a statement that failed. SQLite rolls
+    /// back a transaction whose statement is stopped while it writes, for example. Without this, later statements would
+    /// be a transaction of their own. It changes only while `inner` is locked.
+    lost: Mutex<Option<String>>,
 }
 
 impl SqlConnection {
+    fn lost(&self) -> MutexGuard<'_, Option<String>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work`, which executes a statement, on the connection. It begins a transaction first if `begins` is true
+    /// and none is open.
+    fn run_statement<T: Send>(
+        &self,
+        py: Python<'_>,
+        (sql, begins): (&str, bool),
+        work: impl FnOnce(&Connection) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        self.run(py, |connection| {
+            let ends = sql::is_transaction_control(sql);
+            if ends && sql.to_ascii_uppercase().contains("ROLLBACK") {
+                *self.lost() = None;
+            }
+            if let Some(cause) = &*self.lost() {
+                return Err(Failure::RolledBack(cause.clone()));
+            }
+            let was_open = !connection.is_autocommit();
+            begin(connection, begins)?;
+            let done = work(connection);
+            if let Err(Failure::Sql(error)) = &done
+                && was_open
+                && !ends
+                && connection.is_autocommit()
+            {
+                *self.lost() = Some(error.message().to_owned());
+            }
+            done
+        })
+    }
+
     /// Runs `work` on the connection, one call at a time, without the interpreter's lock.
     fn run<T: Send>(
         &self,
@@ -122,7 +169,8 @@ impl SqlConnection {
         let (sql, handle) = (db.sql(py)?, db.handle());
         let connection = guarded(py, || sql.connect().map_err(Failure::from))?;
         let interrupt = connection.interrupt_handle();
-        Ok(SqlConnection { handle: Arc::clone(handle), inner: Mutex::new(Some(connection)), interrupt })
+        let (handle, inner) = (Arc::clone(handle), Mutex::new(Some(connection)));
+        Ok(SqlConnection { handle, inner, interrupt, lost: Mutex::new(None) })
     }
 
     /// Runs one statement. With `begins`, it begins a transaction first if none is open.
@@ -135,10 +183,8 @@ impl SqlConnection {
         begins: bool,
     ) -> PyResult<SqlResult> {
         let parameters = parameters_of(parameters)?;
-        let outcome = self.run(py, move |connection| {
-            begin(connection, begins)?;
-            execute(connection, sql, parameters)
-        })?;
+        let work = move |connection: &Connection| execute(connection, sql, parameters);
+        let outcome = self.run_statement(py, (sql, begins), work)?;
         Ok(SqlResult::of(outcome))
     }
 
@@ -157,8 +203,7 @@ impl SqlConnection {
             .map_err(|_| wrong_type("parameters", "an iterable of sequences or dicts", parameters))?;
         let lists = lists.map(|list| parameters_of(&list?));
         let lists = lists.collect::<PyResult<Vec<_>>>()?;
-        self.run(py, move |connection| {
-            begin(connection, begins)?;
+        self.run_statement(py, (sql, begins), move |connection| {
             let mut statement = connection.prepare(sql)?;
             let mut changes = 0;
             for list in lists {
@@ -174,15 +219,18 @@ impl SqlConnection {
         self.run(py, |connection| Ok(connection.execute_batch(sql)?))
     }
 
-    /// Whether no transaction is open.
+    /// Whether no transaction is open, nor one that has ended with a statement and is to be rolled back.
     #[getter]
     fn is_autocommit(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |connection| Ok(connection.is_autocommit()))
+        self.run(py, |connection| Ok(connection.is_autocommit() && self.lost().is_none()))
     }
 
     /// Commits the transaction, if one is open. If that fails, it rolls the transaction back.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, |connection| {
+            if let Some(cause) = self.lost().take() {
+                return Err(Failure::RolledBack(cause));
+            }
             let ended = end(connection, "COMMIT");
             if ended.is_err() {
                 let _ = end(connection, "ROLLBACK");
@@ -193,7 +241,10 @@ impl SqlConnection {
 
     /// Rolls the transaction back, if one is open.
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, |connection| end(connection, "ROLLBACK"))
+        self.run(py, |connection| {
+            *self.lost() = None;
+            end(connection, "ROLLBACK")
+        })
     }
 
     /// Stops the statement that runs.

@@ -87,19 +87,12 @@ impl Transaction {
 
     /// Commits all changes or none. Returns the number of the commit.
     fn commit(&self, py: Python<'_>) -> PyResult<u64> {
-        match self.begun.end(py)? {
-            Some(transaction) => run(py, || Ok(transaction.commit()?)),
-            None => Err(errors::closed(py, "the transaction")),
-        }
+        commit(py, self.begun.end(py)?)
     }
 
     /// Undoes all changes and ends the transaction. It has no effect on one that has ended.
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
-        let transaction = self.begun.end(py)?;
-        run(py, || {
-            drop(transaction);
-            Ok(())
-        })
+        roll_back(py, self.begun.end(py)?)
     }
 
     /// Whether the transaction has neither been committed nor rolled back.
@@ -124,14 +117,10 @@ impl Transaction {
             return Ok(());
         }
         if exception.is_none() && self.is_active() {
-            return self.commit(py).map(drop);
+            return commit(py, self.begun.end_of_block(py)?).map(drop);
         }
-        // The exception in flight matters more than that the database was closed meanwhile.
-        if exception.is_none() {
-            return self.rollback(py);
-        }
-        let _ = self.rollback(py);
-        Ok(())
+        let ended = self.begun.end_of_block(py).and_then(|transaction| roll_back(py, transaction));
+        if exception.is_none() { ended } else { unless_ended(py, ended) }
     }
 
     /// Marks a point to which the transaction can be rolled back.
@@ -161,6 +150,29 @@ impl Transaction {
         let table = table.ok_or_else(missing)?;
         self.begun.with(py, |transaction| transaction.drop_table(&table))
     }
+}
+
+fn commit(py: Python<'_>, transaction: Option<pando::Transaction>) -> PyResult<u64> {
+    match transaction {
+        Some(transaction) => run(py, || Ok(transaction.commit()?)),
+        None => Err(errors::closed(py, "the transaction")),
+    }
+}
+
+fn roll_back(py: Python<'_>, transaction: Option<pando::Transaction>) -> PyResult<()> {
+    run(py, || {
+        drop(transaction);
+        Ok(())
+    })
+}
+
+/// The result of a rollback after an exception. The exception matters more than that the transaction or its database
+/// was closed, or that the program has ended the savepoint itself: nothing is left to undo then. After any other
+/// failure the writes remain, so it is raised.
+fn unless_ended(py: Python<'_>, undone: PyResult<()>) -> PyResult<()> {
+    let has_ended =
+        |error: &PyErr| ["ClosedError", "InvalidError"].iter().any(|name| errors::is_of(py, error, name));
+    undone.or_else(|error| if has_ended(&error) { Ok(()) } else { Err(error) })
 }
 
 /// A point in a transaction.
@@ -197,9 +209,8 @@ impl Savepoint {
             return Ok(());
         }
         if exception.is_none() {
-            return self.release(py);
+            return self.begun.end_part(py, |transaction| transaction.release(&self.inner));
         }
-        let _ = self.rollback(py);
-        Ok(())
+        unless_ended(py, self.begun.end_part(py, |transaction| transaction.rollback_to(&self.inner)))
     }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -173,5 +174,79 @@ def test_work_that_is_a_coroutine() -> None:
                 with pytest.raises(TypeError, match="async with db.write"):
                     await db.transact(wrong)
             assert await table.count() == 0
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_within_its_transaction() -> None:
+    def slowly() -> Iterator[tuple[int, bytes]]:
+        time.sleep(0.3)
+        yield 2, b"undone"
+
+    async def main() -> None:
+        async with await aio.in_memory() as db:
+            table = await db.table("t", key=int)
+            begun: list[aio.AsyncTransaction] = []
+
+            async def take_long(tx: aio.AsyncTransaction) -> None:
+                await tx.run(tx[table]._table.bulk_load, slowly())
+
+            async def work() -> None:
+                async with db.write() as tx:
+                    begun.append(tx)
+                    await tx[table].put(1, b"undone")
+                    await take_long(tx)
+
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(work(), 0.1)
+            assert not begun[0]._begun().is_active
+            # It is cancelled again while the transaction is rolled back.
+            task = asyncio.ensure_future(work())
+            for _ in range(3):
+                await asyncio.sleep(0.05)
+                task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not begun[1]._begun().is_active
+            # It is cancelled while its commit waits for the call of another task.
+            others: list[asyncio.Future[None]] = []
+
+            async def commit() -> None:
+                async with db.write() as tx:
+                    begun.append(tx)
+                    await tx[table].put(1, b"undone")
+                    others.append(asyncio.ensure_future(take_long(tx)))
+                    await asyncio.sleep(0.01)
+
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(commit(), 0.1)
+            assert not begun[2]._begun().is_active
+            await others[0]
+            assert await table.count() == 0
+
+    asyncio.run(main())
+
+
+def test_tasks_share_a_transaction() -> None:
+    async def main() -> None:
+        async with await aio.in_memory() as db:
+            table = await db.table("t", key=int)
+            async with db.write() as tx:
+                inside = tx[table]
+                await asyncio.gather(*(inside.put(number, b"") for number in range(500)))
+                counts = await asyncio.gather(*(inside.count() for _ in range(5)), inside.delete(0))
+                assert counts[:5] == [500] * 5
+                pairs = [pair async for pair in inside.range(limit=3)]
+                assert [key for key, _ in pairs] == [1, 2, 3]
+            assert await table.count() == 499
+            with pytest.raises(pando.ClosedError):
+                await inside.count()
+            with pytest.raises(ZeroDivisionError):
+                async with db.write() as tx:
+                    puts = [asyncio.ensure_future(tx[table].put(number, b"undone")) for number in range(600, 700)]
+                    await puts[0]
+                    raise ZeroDivisionError
+            await asyncio.gather(*puts, return_exceptions=True)
+            assert await table.count() == 499
 
     asyncio.run(main())

@@ -266,3 +266,72 @@ def test_what_is_closed_is_of_both_kinds() -> None:
     for kind in (dbapi.ProgrammingError, pando.ClosedError):
         with pytest.raises(kind, match="closed"):
             other.execute("SELECT 1")
+
+
+LONG_INSERT = (
+    "INSERT INTO t(a) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000) SELECT i FROM n"
+)
+
+
+def interrupted(connection: dbapi.Connection, sql: str) -> None:
+    """Executes a statement that another thread stops."""
+    timer = threading.Timer(0.2, connection.interrupt)
+    timer.start()
+    with pytest.raises(dbapi.OperationalError):
+        connection.execute(sql)
+    timer.join()
+
+
+def test_an_interrupt_that_ends_the_transaction(connection: dbapi.Connection) -> None:
+    def count() -> Any:
+        return connection.execute("SELECT count(*) FROM t").fetchone()[0]
+
+    connection.execute("INSERT INTO t(a) VALUES ('undone')")
+    interrupted(connection, LONG_INSERT)
+    # Everything fails until the program has rolled back: it would be a transaction without what came before.
+    assert connection.in_transaction
+    for call in (
+        lambda: connection.execute("INSERT INTO t(a) VALUES ('refused')"),
+        lambda: connection.executemany("INSERT INTO t(a) VALUES (?)", [("refused",)]),
+        lambda: connection.execute("SELECT 1"),
+        lambda: connection.execute("COMMIT"),
+    ):
+        with pytest.raises(dbapi.OperationalError, match="rolled back"):
+            call()
+    connection.rollback()
+    assert not connection.in_transaction and count() == 0
+    connection.rollback()
+    # A commit fails, and ends it as well.
+    for end in (connection.commit, lambda: connection.cursor().executescript("INSERT INTO t(a) VALUES ('refused')")):
+        connection.execute("INSERT INTO t(a) VALUES ('undone')")
+        interrupted(connection, LONG_INSERT)
+        with pytest.raises(dbapi.OperationalError, match="rolled back"):
+            end()
+        assert not connection.in_transaction and count() == 0
+        connection.commit()
+    # So does ROLLBACK as a statement. SQLite says that none is open.
+    connection.execute("INSERT INTO t(a) VALUES ('undone')")
+    interrupted(connection, LONG_INSERT)
+    with pytest.raises(dbapi.Error, match="no transaction"):
+        connection.execute("rollback")
+    assert count() == 0
+    # A statement that reads is stopped alone, and so is the first one of a transaction.
+    connection.execute("INSERT INTO t(a) VALUES ('kept')")
+    interrupted(connection, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+    connection.commit()
+    interrupted(connection, LONG_INSERT)
+    connection.execute("INSERT INTO t(a) VALUES ('also kept')")
+    connection.commit()
+    assert count() == 2
+
+
+def test_a_block_whose_database_was_closed() -> None:
+    for end in ("database", "connection"):
+        db = pando.in_memory()
+        with pytest.raises(ZeroDivisionError), db.sql() as connection:
+            connection.execute("CREATE TABLE t(a)")
+            db.close() if end == "database" else connection.close()
+            raise ZeroDivisionError
+    db = pando.in_memory()
+    with pytest.raises(dbapi.SqlClosedError), db.sql() as connection:
+        db.close()

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
@@ -418,3 +419,109 @@ def test_a_feed_and_a_consumer_that_others_close(db: pando.Database) -> None:
                     consumer.acknowledge(db.snapshot().commit_number)
 
         together(work, 2)
+
+
+@contextmanager
+def in_a_call(tx: pando.Transaction, table: pando.Table[int, bytes]) -> Iterator[Callable[[], None]]:
+    """Keeps another thread in a call of the transaction, which ends soon after what is yielded was called."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def records() -> Iterator[tuple[int, bytes]]:
+        begun.set()
+        may_end.wait(60)
+        yield from ()
+
+    thread = threading.Thread(target=lambda: tx[table].bulk_load(records()))
+    thread.start()
+    assert begun.wait(60)
+    timer = threading.Timer(0.1, may_end.set)
+    try:
+        yield timer.start
+    finally:
+        may_end.set()
+        timer.cancel()
+        thread.join()
+
+
+def test_a_step_that_was_refused(db: pando.Database) -> None:
+    table, other = db.table("t", key=int), db.table("other", key=int)
+    table.update((number, b"") for number in range(5))
+    with db.write(check_same_thread=False) as tx:
+        cursor = tx[table].cursor()
+        for _ in range(5):
+            assert cursor.next()
+        with in_a_call(tx, other), pytest.raises(pando.ThreadError):
+            cursor.prev()
+        assert cursor.prev() and cursor.key == 3
+
+
+def test_blocks_end_after_the_calls_of_other_threads(db: pando.Database) -> None:
+    table, other = db.table("t", key=int), db.table("other", key=int)
+    with db.write(check_same_thread=False) as tx, ExitStack() as stack:
+        with pytest.raises(ZeroDivisionError), tx.savepoint():
+            tx[table][1] = b"undone"
+            stack.enter_context(in_a_call(tx, other))()
+            raise ZeroDivisionError
+    assert 1 not in table
+    with ExitStack() as stack:
+        with pytest.raises(ZeroDivisionError), db.write(check_same_thread=False) as tx:
+            tx[table][1] = b"undone"
+            stack.enter_context(in_a_call(tx, other))()
+            raise ZeroDivisionError
+        assert not tx.is_active and 1 not in table
+    # Blocks that end without an exception wait, too.
+    with ExitStack() as stack, db.write(check_same_thread=False) as tx:
+        with tx.savepoint():
+            tx[table][1] = b"kept"
+            stack.enter_context(in_a_call(tx, other))()
+        stack.enter_context(in_a_call(tx, other))()
+    assert table[1] == b"kept"
+
+
+def test_a_block_that_another_thread_ends(db: pando.Database) -> None:
+    tx = db.write()
+    point = tx.savepoint()
+    refused = []
+
+    def end(block: Any) -> None:
+        try:
+            block.__exit__(ValueError, ValueError(), None)
+        except pando.ThreadError:
+            refused.append(block)
+
+    for block in (point, tx):
+        thread = threading.Thread(target=end, args=(block,))
+        thread.start()
+        thread.join()
+    assert refused == [point, tx] and tx.is_active
+    tx.rollback()
+
+
+def test_savepoints_that_have_ended_before_their_block(db: pando.Database) -> None:
+    table = db.table("t", key=int)
+    with db.write() as tx:
+        with pytest.raises(ZeroDivisionError), tx.savepoint() as outer:
+            with tx.savepoint():
+                tx[table][1] = b"undone"
+                outer.rollback()
+                raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError), tx.savepoint() as point:
+            tx[table][2] = b"kept"
+            point.release()
+            raise ZeroDivisionError
+    assert list(table) == [2]
+
+
+def test_a_second_close_waits_for_the_first(tmp_path: Any) -> None:
+    for attempt in range(2):
+        path = tmp_path / str(attempt)
+        db = pando.create(path, durability="lazy")
+        table = db.table("t", key=int)
+        table.update((number, bytes(200)) for number in range(20_000))
+        first = threading.Thread(target=db.close)
+        first.start()
+        while not db.is_closed:
+            pass
+        db.close()
+        pando.open(path).close()
+        first.join()

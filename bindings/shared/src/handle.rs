@@ -1,9 +1,10 @@
 //! Databases, snapshots and transactions that can be closed before they are freed.
 
 use crate::failure::{Failure, Outcome};
-use pando::{Database, ErrorKind, Snapshot, Transaction, TransactionOptions};
+use pando::{CommitHold, Database, ErrorKind, Snapshot, Transaction, TransactionOptions};
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// An open database.
 #[derive(Debug)]
@@ -46,17 +47,22 @@ impl Handle {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Closes the database for all that share it. A second time has no effect.
+    /// Closes the database for all that share it. A second call waits for the first, and has the same result.
     pub fn close(&self) -> Outcome<()> {
-        if self.is_closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.is_closed.store(true, Ordering::SeqCst);
         let closed = self.db.close();
-        // A check that is running has refused it: nothing is closed.
-        if closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid) {
-            self.is_closed.store(false, Ordering::SeqCst);
-        }
+        // A check that is running has refused it: nothing is closed, unless another call has done it.
+        let is_refused = closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid);
+        self.is_closed.store(!is_refused || self.db.is_closed(), Ordering::SeqCst);
         Ok(closed?)
+    }
+
+    /// Fails with `Forked` in the child of a fork, also if the database is closed.
+    fn check_process(&self) -> Outcome<()> {
+        match self.db.snapshot() {
+            Err(error) if error.kind() == ErrorKind::Forked => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -175,6 +181,18 @@ impl Begun {
         Ok(self.take()?.ok_or_else(ended)?.commit()?)
     }
 
+    /// Commits past what holds commits back. The rest is as for [`Begun::commit`].
+    pub fn commit_within(&self, hold: &Hold) -> Outcome<u64> {
+        self.handle.open()?;
+        self.handle.check_process()?;
+        let held = hold.held().clone();
+        let transaction = self.take()?.ok_or_else(ended)?;
+        Ok(match held {
+            Some(held) => held.commit(transaction)?,
+            None => transaction.commit()?,
+        })
+    }
+
     /// Undoes all changes and ends the transaction. It has no effect on one that has ended.
     pub fn roll_back(&self) -> Outcome<()> {
         drop(self.take()?);
@@ -186,6 +204,44 @@ impl Begun {
         let mut guard = try_lock(&self.inner, "the transaction")?;
         self.is_ended.store(true, Ordering::SeqCst);
         Ok(guard.take())
+    }
+}
+
+/// What holds back the commits of all others, until it is released or dropped.
+#[derive(Debug)]
+pub struct Hold {
+    handle: Arc<Handle>,
+    /// A commit shares it, so that a release need not wait: the last one to have it lets others commit.
+    inner: Mutex<Option<Arc<CommitHold>>>,
+}
+
+impl Hold {
+    /// Holds back commits from now on. `None` if they are held back already.
+    pub fn take(handle: &Arc<Handle>) -> Outcome<Option<Self>> {
+        let hold = handle.open()?.try_hold_commits();
+        Ok(hold.map(|hold| Hold { handle: Arc::clone(handle), inner: Mutex::new(Some(Arc::new(hold))) }))
+    }
+
+    /// The caller is in no child of a fork: a thread of the parent may have the lock.
+    fn held(&self) -> MutexGuard<'_, Option<Arc<CommitHold>>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets others commit, at the latest after the commit that runs. A second time has no effect.
+    pub fn release(&self) -> Outcome<()> {
+        self.handle.check_process()?;
+        drop(self.held().take());
+        Ok(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let held = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // In the child of a fork a thread of the parent may have the lock of the gate.
+        if held.is_some() && self.handle.check_process().is_err() {
+            mem::forget(held);
+        }
     }
 }
 

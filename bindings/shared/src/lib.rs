@@ -3,8 +3,8 @@
 //! Python shares [`Reads`] and [`Walk`]; its objects release the interpreter's lock, and check for a fork before they
 //! take any lock.
 //!
-//! 1. No call waits for another call: an object that another one uses gives [`Kind::InUse`]. A child of a fork can
-//!    therefore call everything, and gets the engine's `Forked`.
+//! 1. No call waits for another call, but for a close of the database: an object that another one uses gives
+//!    [`Kind::InUse`]. A child of a fork can therefore call everything, and gets the engine's `Forked`.
 //! 2. No panic leaves [`guard`].
 //! 3. Objects hold what they depend on, so that they can be freed in any order.
 //!
@@ -23,7 +23,7 @@ pub mod upkeep;
 mod values;
 
 pub use failure::{Failure, Kind, Outcome, guard};
-pub use handle::{Begun, Handle, Held};
+pub use handle::{Begun, Handle, Held, Hold};
 pub use source::{Reads, Source};
 pub use steps::{Direction, Fill, Steps, Walk};
 pub use values::{ReadValue, WrittenValue};

@@ -232,6 +232,8 @@ impl Walk {
             if filled.is_err() {
                 // A part of a chunk would hide that records are missing. The place remains.
                 self.chunk.clear();
+                // What is known of the end is of the chunk before, perhaps in the other direction.
+                self.has_more = true;
             }
             self.has_more = filled?;
             self.changes = changes;

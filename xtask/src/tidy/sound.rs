@@ -12,6 +12,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bindings/c/src/db.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/error.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/expiry.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/hold.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/memory.rs", "pointers of C, checked as far as they can be, and memory of malloc"),
     ("bindings/c/src/reads.rs", "pointers inside of arrays and ranges of C"),
     ("bindings/c/src/sql.rs", "functions of C, which take its pointers"),

@@ -32,8 +32,9 @@ class ConsumerInfo(NamedTuple):
 
 
 AnyTable = Union[str, _pando.View[Any, Any], "AsyncReads[Any, Any]"]
-Tables = Union[AnyTable, Sequence[AnyTable], AbstractSet[AnyTable]]
-"""One table or several, each by its name or as an object. A typed table is refused with ``TypeError``."""
+Tables = Union[AnyTable, Sequence[AnyTable], AbstractSet[str]]
+"""One table or several, each by its name or as an object; a set has names only, since tables compare as mappings do and
+cannot be members. A typed table is refused with ``TypeError``."""
 
 
 def names_of(tables: Tables) -> list[str]:
@@ -56,7 +57,7 @@ def _name_of(table: object) -> str:
             f"{table!r}: changes have the stored rows of a typed table, as operations on tables that are named "
             f"rows/ID.VERSION/{table.name}; give the names of those tables"
         )
-    raise TypeError(f"tables must be names or tables, or a list, tuple or set of them, not {type(table).__name__}")
+    raise TypeError(f"tables must be names or tables, a list or tuple of them, or a set of names, not {type(table).__name__}")
 
 
 class Consumer(_pando.Consumer):

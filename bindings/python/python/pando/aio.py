@@ -63,7 +63,12 @@ DEFAULT_THREADS = 8
 class AsyncReads(Generic[K, V]):
     """The reads of a table: of the database, of a snapshot, or of a transaction."""
 
-    def __init__(self, db: AsyncDatabase, table: Union[SnapshotTable[K, V], Table[K, V], TransactionTable[K, V]]) -> None:
+    def __init__(
+        self,
+        db: Union[AsyncDatabase, AsyncTransaction],
+        table: Union[SnapshotTable[K, V], Table[K, V], TransactionTable[K, V]],
+    ) -> None:
+        # What runs its calls.
         self._db = db
         self._table: Any = table
 
@@ -178,16 +183,22 @@ class AsyncSnapshot:
 
 
 class AsyncTransaction:
-    """A read-write transaction: ``async with`` commits it at the end, and rolls back after an exception."""
+    """A read-write transaction: ``async with`` commits it at the end, and rolls back after an exception.
+
+    Tasks can share it: their calls run one after another. A task that is cancelled leaves ``async with`` when the call
+    that runs has ended and the transaction is rolled back.
+    """
 
     def __init__(self, db: AsyncDatabase, durability: Optional[Durability], isolation: Optional[Isolation]) -> None:
         self._db = db
         self._options = (durability, isolation)
         self._inner: Optional[blocking.Transaction] = None
+        self._turn: Optional[asyncio.Lock] = None
 
     async def __aenter__(self) -> AsyncTransaction:
         durability, isolation = self._options
-        # Each call can run on another thread of the executor; two at the same time raise `ThreadError`.
+        self._turn = asyncio.Lock()
+        # Each call can run on another thread of the executor; `run` makes them take turns.
         self._inner = await self._db.run(
             lambda: self._db.blocking.write(durability=durability, isolation=isolation, check_same_thread=False)
         )
@@ -200,12 +211,42 @@ class AsyncTransaction:
         traceback: Optional[TracebackType],
     ) -> None:
         inner = self._begun()
-        if kind is not None:
-            # The exception in flight matters more than that the database was closed meanwhile.
-            with suppress(ClosedError):
-                await self._db.run(inner.rollback)
-        elif inner.is_active:
-            await self._db.run(inner.commit)
+        if kind is None:
+            try:
+                if inner.is_active:
+                    await self.run(inner.commit)
+            except asyncio.CancelledError:
+                # If the commit has begun, it goes on, and there is nothing left to undo after it.
+                await self._roll_back(inner)
+                raise
+        else:
+            await self._roll_back(inner)
+
+    async def _roll_back(self, inner: blocking.Transaction) -> None:
+        """Rolls back after the calls that have been made, even if the task is cancelled meanwhile."""
+        ending = asyncio.ensure_future(self.run(inner.rollback))
+        cancelled: Optional[asyncio.CancelledError] = None
+        while not ending.done():
+            try:
+                await asyncio.wait([ending])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        # The exception in flight matters more than that the database was closed meanwhile.
+        with suppress(ClosedError):
+            ending.result()
+        if cancelled is not None:
+            raise cancelled
+
+    async def run(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Runs a blocking call on one of the threads, when the other calls of the transaction have ended."""
+        turn = self._turn
+        if turn is None:
+            raise RuntimeError("use the transaction within `async with`")
+        await turn.acquire()
+        running = asyncio.ensure_future(self._db.run(call, *arguments))
+        running.add_done_callback(lambda _: turn.release())
+        # If the task is cancelled, the thread goes on, and its call keeps the turn until it has ended.
+        return await asyncio.shield(running)
 
     def _begun(self) -> blocking.Transaction:
         if self._inner is None:
@@ -214,15 +255,15 @@ class AsyncTransaction:
 
     def __getitem__(self, table: AsyncTable[K, V]) -> AsyncTable[K, V]:
         inner: Any = self._begun()
-        return AsyncTable(self._db, inner[table._table])
+        return AsyncTable(self, inner[table._table])
 
     async def commit(self) -> int:
         """Commits all changes or none. Returns the number of the commit."""
-        return await self._db.run(self._begun().commit)
+        return await self.run(self._begun().commit)
 
     async def rollback(self) -> None:
         """Undoes all changes and ends the transaction."""
-        await self._db.run(self._begun().rollback)
+        await self.run(self._begun().rollback)
 
 
 class AsyncDatabase:

@@ -200,7 +200,7 @@ class Connection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """Whether a transaction is open, or has ended with a statement that failed and is to be rolled back."""
         return not self._open().is_autocommit
 
     def cursor(self) -> Cursor:
@@ -217,7 +217,10 @@ class Connection:
         return self.cursor().executemany(sql, parameters)
 
     def commit(self) -> None:
-        """Commits the transaction, if there is one. A conflict raises ``SqlConflictError``, and rolls it back."""
+        """Commits the transaction, if there is one. A conflict raises ``SqlConflictError``, and rolls it back.
+
+        If a statement that was stopped has ended the transaction, it raises ``OperationalError``.
+        """
         self._open().commit()
 
     def rollback(self) -> None:
@@ -225,7 +228,11 @@ class Connection:
         self._open().rollback()
 
     def interrupt(self) -> None:
-        """Stops the statement that another thread executes. It raises ``OperationalError``."""
+        """Stops the statement that another thread executes. It raises ``OperationalError``.
+
+        A statement that writes ends its transaction when it is stopped: what came before it is undone, too. Unless it was
+        the first one, every further statement and ``commit`` then raise ``OperationalError``, until ``rollback``.
+        """
         self._open().interrupt()
 
     def close(self) -> None:
@@ -262,6 +269,10 @@ class Connection:
         except ForkedError:
             # The child of a fork has written nothing, and exits as it means to.
             return
+        except SqlClosedError:
+            # The exception in flight matters more than that the connection or its database was closed meanwhile.
+            if kind is None:
+                raise
         finally:
             with suppress(ForkedError):
                 self.close()
