@@ -139,3 +139,23 @@ fn a_derived_table_under_a_renamed_import_is_a_table_of_sql() {
     assert_eq!(ints(&sql, "SELECT age FROM people ORDER BY age"), [30, 31]);
     assert_eq!(people.get(&db.snapshot().unwrap(), (1, "Ulm")).unwrap(), Some(ann));
 }
+
+/// A column has the name of its field, also if the field needs `r#` because Rust has a keyword of that name.
+#[test]
+fn a_field_that_is_a_keyword_is_a_column_without_the_mark() {
+    #[derive(rows::Row, Debug, PartialEq)]
+    #[row(table = "events", index(r#in = "type"), crate = rows)]
+    struct Event {
+        #[row(key)]
+        id: i64,
+        r#type: String,
+    }
+
+    let (db, sql) = open();
+    let events = rows::Table::<Event>::ensure(&db).unwrap();
+    db.write(|tx| events.insert(tx, &Event { id: 1, r#type: "made".into() })).unwrap();
+    sql.connect().unwrap().execute("INSERT INTO events(id, type) VALUES(2, 'sold')", &[]).unwrap();
+    assert_eq!(ints(&sql, "SELECT id FROM events WHERE type = 'sold'"), [2]);
+    let table = DynamicTable::expect(&db.snapshot().unwrap(), "events").unwrap();
+    assert_eq!(table.schema().indexes()[0].name(), "in");
+}
