@@ -39,8 +39,8 @@ pub(crate) fn coerce(kind: ColumnType, value: Value<'_>) -> Result<Value<'_>, Va
             Ok(uuid) => Ok(Value::Uuid(uuid)),
             Err(_) => Err(Value::Bytes(bytes)),
         },
-        (ColumnType::Json, Value::Text(text)) => match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
-            Ok(_) => Ok(Value::Json(text)),
+        (ColumnType::Json, Value::Text(text)) => match rows::check_json(&text) {
+            Ok(()) => Ok(Value::Json(text)),
             Err(_) => Err(Value::Text(text)),
         },
         (_, value) => Err(value),
@@ -243,8 +243,13 @@ impl PandoTable {
             Ok(value) => Ok(value),
             Err(_) if is_row_id => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
             Err(value) => {
-                let what = format!("{} value", type_name(&value));
-                Err(mistyped(on_conflict, self.misfit(column, &what)))
+                let mut message = self.misfit(column, &format!("{} value", type_name(&value)));
+                if let (ColumnType::Json, Value::Text(text)) = (column.kind, &value)
+                    && let Err(error) = rows::check_json(text)
+                {
+                    message = format!("{message}: {error}");
+                }
+                Err(mistyped(on_conflict, message))
             }
         }
     }

@@ -210,3 +210,19 @@ fn conflicts_of_values_within_documents_are_resolved() {
     let error = connection.execute("INSERT INTO p VALUES (7, '1', 1) ON CONFLICT(doc, n) DO NOTHING", &[]);
     assert!(error.unwrap_err().message().contains("does not match"));
 }
+
+/// What cannot be read as JSON cannot be stored: a number beyond floats, and more than 128 levels.
+#[test]
+fn documents_that_cannot_be_read_are_refused() {
+    let (connection, _) = with_emails();
+    let deep = format!("{}{}", "[".repeat(129), "]".repeat(129));
+    for document in ["1e400", r#"{"a":[-1e999]}"#, &deep, "{"] {
+        let insert = "INSERT INTO p VALUES (20, ?, 1)";
+        let error = connection.execute(insert, &[Value::Text(document.to_owned())]).unwrap_err();
+        assert!(error.message().contains("cannot store TEXT value in json column p.doc"), "{error}");
+    }
+    let error = connection.execute("INSERT INTO p VALUES (20, '1e400', 1)", &[]).unwrap_err();
+    assert!(error.message().contains("number out of range"), "{error}");
+    let fits = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    connection.execute("INSERT INTO p VALUES (20, ?, 1)", &[Value::Text(fits)]).unwrap();
+}
