@@ -7,6 +7,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Expr, Field, Fields, Ident, LitStr, Path, Result, parse_macro_input};
 
@@ -36,8 +37,13 @@ struct Column<'f> {
     default: Option<Expr>,
 }
 
+/// Returns what an identifier names, changed. It has no `r#`, with which Rust marks a name that is also a keyword.
+fn name_of(ident: &Ident, change: impl Fn(String) -> String) -> LitStr {
+    LitStr::new(&change(ident.unraw().to_string()), ident.span())
+}
+
 fn table(input: &DeriveInput) -> Result<Table> {
-    let mut name = LitStr::new(&input.ident.to_string().to_lowercase(), input.ident.span());
+    let mut name = name_of(&input.ident, |name| name.to_lowercase());
     let mut indexes = Vec::new();
     let mut root = quote!(::pando_rows);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("row")) {
@@ -59,7 +65,7 @@ fn table(input: &DeriveInput) -> Result<Table> {
             }
             meta.parse_nested_meta(|index| {
                 let ident = index.path.require_ident()?;
-                let name = LitStr::new(&ident.to_string(), ident.span());
+                let name = name_of(ident, |name| name);
                 indexes.push((name, index.value()?.parse()?, unique));
                 Ok(())
             })
@@ -70,7 +76,7 @@ fn table(input: &DeriveInput) -> Result<Table> {
 
 fn column(field: &Field) -> Result<Column<'_>> {
     let ident = field.ident.as_ref().ok_or_else(|| Error::new(field.span(), "a field needs a name"))?;
-    let mut name = LitStr::new(&ident.to_string(), ident.span());
+    let mut name = name_of(ident, |name| name);
     let (mut is_key, mut descending, mut default) = (false, false, None);
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("row")) {
         attribute.parse_nested_meta(|meta| {

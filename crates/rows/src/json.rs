@@ -1,7 +1,74 @@
-//! The value at a path of a JSON document, as an index stores it.
+//! Documents: the value at a path, as an index stores it, and which texts are documents.
 
 use crate::value::Value;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
+use std::fmt;
+
+/// Checks that a text is a document: that it can be read as a [`serde_json::Value`], which has numbers up to those of
+/// floats, and at most 127 arrays and objects within one another.
+///
+/// ```
+/// assert!(pando_rows::check_json("[1, 2.5]").is_ok());
+/// assert!(pando_rows::check_json("1e400").unwrap_err().to_string().contains("out of range"));
+/// ```
+///
+/// # Errors
+/// What is wrong with the text, and where.
+pub fn check_json(text: &str) -> serde_json::Result<()> {
+    serde_json::from_str::<Readable>(text).map(|Readable| ())
+}
+
+/// A document that was read and not kept. [`serde::de::IgnoredAny`] accepts more texts.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Readable)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = Readable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self, A::Error> {
+        while let Some(Readable) = values.next_element()? {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while let Some((Readable, Readable)) = members.next_entry()? {}
+        Ok(self)
+    }
+}
 
 /// Returns the value at a JSON pointer of a document: null if there is none, or if it is an array or object. Returns
 /// `None` if `document` is not JSON.

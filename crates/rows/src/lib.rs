@@ -106,6 +106,7 @@ pub use files::{
     Import, ImportError, ImportFailure, Imported, PartialImport, Quotes, Refused, RowFormat, RowReader,
     RowSource, RowWriter, Storage, Text, check_beginning, json_problem, other_delimiter,
 };
+pub use json::check_json;
 pub use open::names_made_by_sqlite;
 #[doc(hidden)]
 pub use pando::Result as EngineResult;

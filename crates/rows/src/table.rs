@@ -10,6 +10,7 @@
 
 use crate::cause::Cause;
 use crate::columns::Columns;
+use crate::definition::Part;
 use crate::key::{self, Parts, Shape};
 use crate::part_position::PartPosition;
 use crate::row::{self, Layout};
@@ -290,15 +291,7 @@ impl DynamicTable {
         let mut key = Vec::with_capacity(24);
         let mut has_null = false;
         for (part, (place, shape)) in open.index.parts.iter().zip(&open.parts) {
-            let column = row.value(*place);
-            let value = match &part.path {
-                None => column,
-                Some(path) => crate::json::at_path(&column, path).ok_or_else(|| {
-                    let (table, column) = (self.name().to_owned(), part.column.clone());
-                    let message = format!("table {table:?}: column {column:?} is not JSON");
-                    Cause::WrongType { table, column }.error(message)
-                })?,
-            };
+            let value = self.part_value(part, row.value(*place))?;
             has_null |= value.is_null();
             key::push(&mut key, *shape, &value)?;
         }
@@ -307,6 +300,29 @@ impl DynamicTable {
         }
         key.extend_from_slice(primary);
         Ok(Entry { key, value: Vec::new() })
+    }
+
+    /// Returns the value of a part of an index, given that of its column.
+    fn part_value<'v>(&self, part: &Part, column: Value<'v>) -> Result<Value<'v>> {
+        let Some(path) = &part.path else { return Ok(column) };
+        crate::json::at_path(&column, path).ok_or_else(|| {
+            let (table, column) = (self.name().to_owned(), part.column.clone());
+            let message = format!("table {table:?}: column {column:?} is not JSON");
+            Cause::WrongType { table, column }.error(message)
+        })
+    }
+
+    /// Returns the values by which an index finds a row: those of its columns, and those at its paths in documents.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such index; `Invalid` if a document is not JSON.
+    ///
+    /// # Panics
+    /// If `row` has fewer values than the table has columns.
+    pub fn index_values<'v>(&self, index: &str, row: &'v [Value<'_>]) -> Result<Vec<Value<'v>>> {
+        let open = self.open_index(index)?;
+        let parts = open.index.parts.iter().zip(&open.parts);
+        parts.map(|(part, (place, _))| self.part_value(part, row[*place].borrowed())).collect()
     }
 
     /// Returns the primary key that an entry of an index leads to.

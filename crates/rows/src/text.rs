@@ -53,7 +53,7 @@ impl ColumnType {
             ColumnType::Bytes => parse_hex(text).map(Value::from),
             ColumnType::Json => {
                 let wrong = |error| format!("not JSON: {error}");
-                serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(wrong)?;
+                crate::json::check_json(text).map_err(wrong)?;
                 Some(Value::Json(text.to_owned().into()))
             }
         };
@@ -373,6 +373,10 @@ mod tests {
             (ColumnType::Bytes, "0"),
             (ColumnType::Bytes, "0ü"),
             (ColumnType::Json, "{"),
+            (ColumnType::Json, "1e400"),
+            (ColumnType::Json, "[{\"a\": -1e400}]"),
+            (ColumnType::Json, &"[".repeat(200)),
+            (ColumnType::Json, &format!("{}{}", "[".repeat(128), "]".repeat(128))),
         ] {
             kind.parse(text).unwrap_err();
             // Any text is a document.

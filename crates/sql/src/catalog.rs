@@ -2,7 +2,7 @@
 //! schema and from the notes that DDL left in it.
 
 use crate::affinity::Affinity;
-use crate::bounds::{is_exact, is_soft};
+use crate::bounds::{PartType, is_distinct, is_exact, is_ordered, is_soft};
 use crate::column::{SqlColumn, TableNote, collation_name, is_plain, parse_note, sql_column};
 use crate::given_ids::GivenIds;
 use crate::lexer::quote;
@@ -203,12 +203,18 @@ impl SqlTable {
         self.ways.get(usize::from(way)).filter(|way| !way.is_primary).map(|way| way.name.as_str())
     }
 
-    /// Returns the type of a part of a way, and the affinity of its column.
-    pub fn part_type(&self, way: u8, part: usize) -> (ColumnType, Affinity) {
-        match self.ways[usize::from(way)].parts[part].column {
+    /// Returns the type of a part of a way.
+    pub fn part_type(&self, way: u8, part: usize) -> PartType {
+        let (kind, affinity) = match self.ways[usize::from(way)].parts[part].column {
             Some(column) => (self.columns[column].kind, self.columns[column].affinity),
             None => (ColumnType::Int, Affinity::Integer),
-        }
+        };
+        PartType { kind, affinity, is_of_sqlite: self.is_of_sqlite() }
+    }
+
+    /// Returns whether SQLite made the table, so that its values are SQLite's.
+    fn is_of_sqlite(&self) -> bool {
+        self.rows.may_convert()
     }
 
     fn find_ways(&self) -> Vec<Way> {
@@ -279,6 +285,7 @@ impl SqlTable {
             let column = place.checked_sub(self.hidden());
             let texts = column.map(|column| &self.columns[column]);
             let texts = texts.filter(|column| matches!(column.kind, ColumnType::Text | ColumnType::Any));
+            let kind = column.map_or(ColumnType::Int, |column| self.columns[column].kind);
             WayPart {
                 column,
                 name: part.column().to_owned(),
@@ -287,6 +294,8 @@ impl SqlTable {
                 own_collation: texts.map(|column| column.collation),
                 is_exact: column
                     .is_none_or(|column| is_exact(self.columns[column].kind, self.columns[column].affinity)),
+                is_distinct: is_distinct(kind, self.is_of_sqlite()),
+                is_ordered: is_ordered(kind, self.is_of_sqlite()),
                 is_soft: column
                     .is_some_and(|column| is_soft(self.columns[column].kind, self.columns[column].affinity)),
             }
@@ -303,7 +312,9 @@ impl SqlTable {
                 other => format!(" COLLATE {}", collation_name(other)),
             };
             // Without it, the least value of a key is searched after nulls that do not exist.
-            let not_null = if column.is_nullable { "" } else { " NOT NULL" };
+            // A float that is no number is shown as NULL.
+            let shows_null = column.is_nullable || !is_ordered(column.kind, self.is_of_sqlite());
+            let not_null = if shows_null { "" } else { " NOT NULL" };
             format!("{} {}{not_null}{collate}", quote(&column.name), column.sqlite_type())
         };
         let mut columns: Vec<_> = self.columns.iter().map(column).collect();

@@ -39,8 +39,8 @@ pub(crate) fn coerce(kind: ColumnType, value: Value<'_>) -> Result<Value<'_>, Va
             Ok(uuid) => Ok(Value::Uuid(uuid)),
             Err(_) => Err(Value::Bytes(bytes)),
         },
-        (ColumnType::Json, Value::Text(text)) => match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
-            Ok(_) => Ok(Value::Json(text)),
+        (ColumnType::Json, Value::Text(text)) => match rows::check_json(&text) {
+            Ok(()) => Ok(Value::Json(text)),
             Err(_) => Err(Value::Text(text)),
         },
         (_, value) => Err(value),
@@ -243,8 +243,13 @@ impl PandoTable {
             Ok(value) => Ok(value),
             Err(_) if is_row_id => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
             Err(value) => {
-                let what = format!("{} value", type_name(&value));
-                Err(mistyped(on_conflict, self.misfit(column, &what)))
+                let mut message = self.misfit(column, &format!("{} value", type_name(&value)));
+                if let (ColumnType::Json, Value::Text(text)) = (column.kind, &value)
+                    && let Err(error) = rows::check_json(text)
+                {
+                    message = format!("{message}: {error}");
+                }
+                Err(mistyped(on_conflict, message))
             }
         }
     }
@@ -316,12 +321,14 @@ impl PandoTable {
         self.found_by(index, values)?.ok_or_else(gone)
     }
 
-    /// Returns the primary key of the first row that has these values in an index.
+    /// Returns the primary key of the row that has the same values in a unique index. Rows with a null there are
+    /// equal to none.
     fn found_by(&self, index: &str, values: &[Value<'_>]) -> Outcome<Option<Vec<Value<'static>>>> {
         let rows = &self.table.rows;
-        let parts = rows.schema().index(index).map(|index| index.parts()).unwrap_or_default();
-        let places = parts.iter().map(|part| rows.schema().place(part.column()).expect("parts are columns"));
-        let wanted: Vec<_> = places.map(|place| values[place].borrowed()).collect();
+        let wanted = rows.index_values(index, values).map_err(|error| self.to_failure(error))?;
+        if wanted.iter().any(Value::is_null) {
+            return Ok(None);
+        }
         let found = self.tables.session.write(|tx| {
             let range = KeyRange::prefix(&wanted);
             let scan = rows.scan_index(tx, index, &range);
@@ -334,7 +341,7 @@ impl PandoTable {
     fn all_in_the_way(&self, values: &[Value<'_>]) -> Outcome<Vec<Conflict>> {
         let (rows, name) = (&self.table.rows, self.table.name());
         let mut all = Vec::new();
-        let names = |parts: &[rows::Part]| parts.iter().map(|part| part.column().to_owned()).collect();
+        let names = |parts: &[rows::Part]| parts.iter().map(part_name).collect();
         let mut add = |is_key: bool, columns: Vec<String>, key| {
             let failure = Failure::duplicate(name, is_key, &columns);
             all.push(Conflict { columns, key, failure });
@@ -344,15 +351,8 @@ impl PandoTable {
         if is_there.map_err(|error| self.to_failure(error))? {
             add(true, names(rows.schema().key()), key);
         }
-        let plain = |part: &rows::Part| part.pointer().is_none();
         for index in rows.schema().indexes().iter().filter(|index| index.is_unique() && !index.is_building())
         {
-            let is_null = |part: &rows::Part| {
-                rows.schema().place(part.column()).is_some_and(|place| values[place].is_null())
-            };
-            if !index.parts().iter().all(plain) || index.parts().iter().any(is_null) {
-                continue;
-            }
             if let Some(key) = self.found_by(index.name(), values)? {
                 add(false, names(index.parts()), key);
             }
@@ -393,6 +393,11 @@ impl PandoTable {
             other => unreachable!("a row is known by an id or a key, not by {other:?}"),
         }
     }
+}
+
+/// Returns the name of a part: its column, and its path if it is a value within a document.
+pub(crate) fn part_name(part: &rows::Part) -> String {
+    format!("{}{}", part.column(), part.pointer().unwrap_or_default())
 }
 
 /// Returns the failure of a value that has another type than its column. It is not a conflict with a row, so `OR

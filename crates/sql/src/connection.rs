@@ -200,6 +200,11 @@ impl Connection {
         Ok(Arc::clone(&self.others.borrow()))
     }
 
+    /// Returns SQLite's own tables as they were when [`Connection::others`] was called last.
+    pub(crate) fn known_others(&self) -> Arc<Others> {
+        Arc::clone(&self.others.borrow())
+    }
+
     /// Notes that names may stand for other tables, because tables of SQLite's own were made, dropped or attached.
     pub(crate) fn names_changed(&self) {
         self.has_others.set(true);

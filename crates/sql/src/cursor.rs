@@ -53,6 +53,8 @@ pub(crate) struct PandoCursor {
     table: PandoTable,
     /// The scan; `None`: nothing can be found.
     scan: Option<BatchScan>,
+    /// The scans of other ranges that follow, the last one first.
+    more: Vec<BatchScan>,
     way: u8,
     batch: Batch,
     /// The current row in the batch.
@@ -83,7 +85,8 @@ impl PandoCursor {
         let own = Value::Null;
         let (has_begun, transient) = (false, Transient::default());
         let (row, passed, next_count) = (0, 0, 0);
-        PandoCursor { table, scan: None, way: 0, batch, row, passed, next_count, has_begun, own, transient }
+        let (scan, more, way) = (None, Vec::new(), 0);
+        PandoCursor { table, scan, more, way, batch, row, passed, next_count, has_begun, own, transient }
     }
 
     /// Converts a failure during a statement. SQLite runs a statement from its beginning again if its tables were
@@ -103,18 +106,28 @@ impl PandoCursor {
         if self.transient.has_found() {
             return self.fill_found();
         }
-        let Some(scan) = self.scan.as_mut().filter(|scan| !scan.is_done()) else {
-            self.batch.clear();
-            return Ok(());
-        };
-        let (batch, most) = (&mut self.batch, self.next_count);
-        let filled = self
-            .table
-            .tables
-            .session
-            .read(|source| Ok(with_reader!(source, reader => scan.fill(reader, most, batch))))?;
-        filled.map_err(|error| self.within_statement(self.table.to_failure(error)))?;
-        self.has_begun = true;
+        loop {
+            while self.scan.as_ref().is_none_or(BatchScan::is_done)
+                && let Some(next) = self.more.pop()
+            {
+                self.scan = Some(next);
+            }
+            let Some(scan) = self.scan.as_mut().filter(|scan| !scan.is_done()) else {
+                self.batch.clear();
+                return Ok(());
+            };
+            let (batch, most) = (&mut self.batch, self.next_count);
+            let filled = self
+                .table
+                .tables
+                .session
+                .read(|source| Ok(with_reader!(source, reader => scan.fill(reader, most, batch))))?;
+            filled.map_err(|error| self.within_statement(self.table.to_failure(error)))?;
+            self.has_begun = true;
+            if !self.batch.is_empty() || self.more.is_empty() {
+                break;
+            }
+        }
         self.next_count = (self.next_count * BATCH_GROWTH).min(LARGEST_BATCH);
         Ok(())
     }
@@ -249,6 +262,7 @@ impl Cursor for PandoCursor {
         self.note_wanted();
         self.table.session().enter(self.table.host)?;
         self.table.is_current().map_err(|failure| self.within_statement(failure))?;
+        self.more.clear();
         if let Some(column) = transient {
             (self.row, self.passed) = (0, 0);
             return self.filter_transient(column, arguments.get(0));
@@ -258,10 +272,15 @@ impl Cursor for PandoCursor {
         self.next_count = self.first_batch(plan, arguments);
         let table = &self.table.table;
         let part_type = |part: usize| table.part_type(plan.way, part);
-        if let Some(bounds) = bounds(plan, part_type, arguments) {
+        if let Some(ranges) = bounds(plan, part_type, arguments) {
             let index = table.index_of(plan.way);
-            let scan = BatchScan::new(&table.rows, index, &bounds, plan.backwards, plan.is_covered);
-            self.scan = Some(scan.map_err(|error| self.table.to_failure(error))?);
+            let scan = |bounds: &Bounds<'_>| {
+                let scan = BatchScan::new(&table.rows, index, bounds, plan.backwards, plan.is_covered);
+                scan.map_err(|error| self.table.to_failure(error))
+            };
+            let first = scan(&ranges.first)?;
+            self.more = ranges.others.iter().rev().map(scan).collect::<Outcome<_>>()?;
+            self.scan = Some(first);
         }
         self.fill()
     }

@@ -45,6 +45,11 @@ pub(crate) struct WayPart {
     pub own_collation: Option<Collation>,
     /// Whether its bounds accept exactly the rows that the comparison accepts.
     pub is_exact: bool,
+    /// Whether SQL shows different values, apart from nulls, as different ones. An equality with a part that is not
+    /// distinct can accept several values.
+    pub is_distinct: bool,
+    /// Whether its order is that of the values as SQL shows them.
+    pub is_ordered: bool,
     /// Whether the operand of a comparison may convert its values: those of texts, and those of any type. See
     /// `plain.rs`.
     pub is_soft: bool,
@@ -200,17 +205,20 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
     let mut arguments = Vec::new();
     let mut decided = Vec::new();
     let mut label = Vec::new();
-    let mut certain = 0;
+    // After a part whose bounds may accept more rows, parts may not be bound at all.
+    let (mut certain, mut is_certain) = (0, true);
     for part in way.parts.iter().take(way.own_parts.min(MOST_EQUAL)) {
         let equality = |op| find(asked, part, |other| other == op);
         let Some((index, op)) = equality(Operator::Equal).or_else(|| equality(Operator::Is)) else { break };
         plan.nulls |= u8::from(op == Operator::Is) << plan.equal;
         plan.is_soft |= part.is_soft && !asked.is_plain;
-        // After a part whose bounds may accept more rows, parts may not be bound at all.
-        certain += usize::from(!plan.is_soft);
+        // Where the order is another one, SQL shows other values as NULL, too.
+        let is_one = part.is_distinct && (part.is_ordered || op == Operator::Equal);
+        is_certain &= is_one && !plan.is_soft;
+        certain += usize::from(is_certain);
         plan.equal += 1;
         arguments.push(index);
-        decided.extend((part.is_exact && !plan.is_soft).then_some(index));
+        decided.extend((part.is_exact && is_certain).then_some(index));
         label.push(format!("{}=?", part.name));
     }
     let equal = usize::from(plan.equal);
@@ -224,7 +232,7 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
             *edge = if is_strict { Edge::Excluded } else { Edge::Included };
             plan.is_soft |= part.is_soft && !asked.is_plain;
             arguments.push(index);
-            decided.extend((part.is_exact && !plan.is_soft).then_some(index));
+            decided.extend((part.is_exact && is_certain && !plan.is_soft).then_some(index));
             label.push(format!("{}{sign}?", part.name));
             bounds += 1;
         }
@@ -277,11 +285,16 @@ fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option
     let (bound, rest) = way.parts.split_at(equal);
     let mut rest = rest.iter();
     let mut backwards = None;
+    let mut is_over = false;
     for &(column, descending) in order {
         // Texts that are equal by another collation than the order's are not necessarily in its order.
         let is_one = |part: &WayPart| part.column == column && part.collation == part.own_collation;
         if bound.iter().any(is_one) {
             continue;
+        }
+        // Rows that SQL shows with the same value are not in the order of what follows.
+        if is_over {
+            return None;
         }
         let Some(part) = rest.next() else {
             // All parts are used. If they identify rows, no two rows are left to order.
@@ -290,9 +303,10 @@ fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option
             }
             return None;
         };
-        if part.column != column || part.collation != part.own_collation {
+        if part.column != column || part.collation != part.own_collation || !part.is_ordered {
             return None;
         }
+        is_over = !part.is_distinct;
         if *backwards.get_or_insert(descending != part.descending) != (descending != part.descending) {
             return None;
         }
@@ -355,6 +369,8 @@ mod tests {
             collation: Some(Collation::Binary),
             own_collation: Some(Collation::Binary),
             is_exact: column == Some(0),
+            is_distinct: true,
+            is_ordered: true,
             is_soft: false,
         };
         let covered = Some(parts.iter().map(|(column, _)| *column).chain([Some(0)]).collect());

@@ -232,9 +232,10 @@ impl Connection {
 
     /// Prepares a statement unchanged. If SQLite does not know what it names, the schemas are read first.
     pub(crate) fn prepare_sqlite(&self, sql: &str) -> Result<CachedStatement<'_>> {
-        self.tables.preparing(sql);
+        let others = self.known_others();
+        self.tables.preparing(sql, &others);
         let prepared = self.prepare_known(sql);
-        self.tables.preparing("");
+        self.tables.preparing("", &others);
         prepared
     }
 

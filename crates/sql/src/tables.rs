@@ -6,6 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
 use crate::machine::{self, Connection};
 use crate::marker::MarkerConnector;
+use crate::others::Others;
 use crate::plain::is_plain;
 use crate::session::{MARKER, Session, Source, with_reader};
 use crate::table::Connector;
@@ -35,8 +36,8 @@ pub(crate) struct Tables {
     /// See `introspect.rs`.
     pub shadow: Mutex<Option<Arc<Shadow>>>,
     has_views: AtomicBool,
-    /// The statement that is being prepared, if it is one of this connection's.
-    preparing: Mutex<String>,
+    /// The statement that is being prepared, if it is one of this connection's, and the names of SQLite's own tables.
+    preparing: Mutex<(String, Arc<Others>)>,
     /// The generation for which the running statement was planned, plus one; 0 if there is none. See
     /// [`Tables::by_plan`].
     plan: AtomicU64,
@@ -130,16 +131,20 @@ impl Tables {
     }
 
     /// Notes that a statement is going to be prepared; an empty text notes the end.
-    pub fn preparing(&self, sql: &str) {
+    pub fn preparing(&self, sql: &str, others: &Arc<Others>) {
         let mut preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
-        preparing.clear();
-        preparing.push_str(sql);
+        preparing.0.clear();
+        preparing.0.push_str(sql);
+        preparing.1 = Arc::clone(others);
     }
 
     /// Returns whether the statement that is being prepared compares columns only with plain values: see `plain.rs`.
     pub fn prepares_plain(&self) -> bool {
         let preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
-        !preparing.is_empty() && is_plain(&preparing)
+        let (sql, others) = &*preparing;
+        let known = self.known();
+        let is_typed = |name: &str| known.find(name).is_some() && !others.is_temporary(name);
+        !sql.is_empty() && is_plain(sql, is_typed)
     }
 
     /// Makes statements that were planned before be planned again, because names may stand for other tables.

@@ -4,7 +4,7 @@ use super::numbers::Numbers;
 use super::{Dml, Or, Verb, insert_source, with_defaults};
 use crate::answer::to_owned;
 use crate::catalog::{RowId, SqlTable};
-use crate::change::sqlite_value;
+use crate::change::{part_name, sqlite_value};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -336,7 +336,7 @@ fn upsert(
 fn target_of(named: Option<&[String]>, table: &SqlTable) -> Result<Option<Vec<String>>> {
     let Some(named) = named else { return Ok(None) };
     let schema = table.rows.schema();
-    let columns = |parts: &[Part]| parts.iter().map(|part| part.column().to_owned()).collect::<Vec<_>>();
+    let columns = |parts: &[Part]| parts.iter().map(part_name).collect::<Vec<_>>();
     // The name is a row id, by another name than its column's.
     let is_id = |name: &String| table.row_id_name().is_some_and(|id| name.eq_ignore_ascii_case(id));
     let target = match (named, table.row_id) {

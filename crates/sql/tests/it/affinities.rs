@@ -216,3 +216,42 @@ fn the_largest_key_is_found_without_a_scan() {
         assert!(rows_visited <= 200, "{query}: {rows_visited} of {ROWS} rows");
     }
 }
+
+/// A view can hide a join, and `IN` can name a table: a text is then compared with numbers.
+#[test]
+fn a_view_and_a_named_table_are_queries_of_their_own() {
+    let both = Both::typed();
+    both.run_all(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE u(n INTEGER PRIMARY KEY);
+         CREATE TABLE seen(id INTEGER PRIMARY KEY, many INTEGER);
+         INSERT INTO t VALUES(1, '05'), (2, '5'), (3, 'x');
+         INSERT INTO u VALUES(5); INSERT INTO seen VALUES(1, 0)",
+    );
+    both.ours.execute("CREATE INDEX by_name ON t(name)", &[]).unwrap();
+    both.run_all(
+        "CREATE VIEW v AS SELECT t.id, t.name FROM u CROSS JOIN t ON t.name = u.n;
+         CREATE TEMP VIEW w AS SELECT id FROM t WHERE name IN u;
+         SELECT id FROM t WHERE name IN u ORDER BY id; SELECT id FROM t WHERE name IN main.u ORDER BY id;
+         SELECT id FROM t WHERE name NOT IN u ORDER BY id; SELECT id FROM t WHERE name IN (SELECT n FROM u);
+         SELECT id FROM v ORDER BY id; SELECT id FROM v ORDER BY name; SELECT id FROM [v] WHERE id > 0;
+         SELECT * FROM main.v AS other; SELECT id FROM w ORDER BY id; SELECT count(*) FROM [v];
+         INSERT INTO seen SELECT id + 10, 1 FROM v; SELECT id, many FROM seen ORDER BY id;
+         UPDATE t SET name = name || '' WHERE name IN u; DELETE FROM t WHERE name IN u;
+         SELECT id FROM t ORDER BY id",
+    );
+}
+
+/// A view of `temp` takes the name of a typed table.
+#[test]
+fn a_temporary_view_hides_a_typed_table() {
+    let both = Both::typed();
+    both.run_all(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE u(n INTEGER PRIMARY KEY);
+         INSERT INTO t VALUES(1, '05'), (2, '5'), (3, 'x'); INSERT INTO u VALUES(5)",
+    );
+    both.ours.execute("CREATE INDEX by_name ON t(name)", &[]).unwrap();
+    both.run_all(
+        "CREATE TEMP VIEW t AS SELECT a.id, a.name FROM u CROSS JOIN main.t AS a ON a.name = u.n;
+         SELECT id FROM t ORDER BY id; SELECT name FROM t WHERE id > 0 ORDER BY id",
+    );
+}

@@ -25,6 +25,7 @@ mod proxy;
 mod refused_clauses;
 mod row_ids;
 mod rust_tables;
+mod rust_values;
 mod same_as_sqlite;
 mod same_names;
 mod scans;

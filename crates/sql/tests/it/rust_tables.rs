@@ -139,3 +139,90 @@ fn a_derived_table_under_a_renamed_import_is_a_table_of_sql() {
     assert_eq!(ints(&sql, "SELECT age FROM people ORDER BY age"), [30, 31]);
     assert_eq!(people.get(&db.snapshot().unwrap(), (1, "Ulm")).unwrap(), Some(ann));
 }
+
+/// A column has the name of its field, also if the field needs `r#` because Rust has a keyword of that name.
+#[test]
+fn a_field_that_is_a_keyword_is_a_column_without_the_mark() {
+    #[derive(rows::Row, Debug, PartialEq)]
+    #[row(table = "events", index(r#in = "type"), crate = rows)]
+    struct Event {
+        #[row(key)]
+        id: i64,
+        r#type: String,
+    }
+
+    let (db, sql) = open();
+    let events = rows::Table::<Event>::ensure(&db).unwrap();
+    db.write(|tx| events.insert(tx, &Event { id: 1, r#type: "made".into() })).unwrap();
+    sql.connect().unwrap().execute("INSERT INTO events(id, type) VALUES(2, 'sold')", &[]).unwrap();
+    assert_eq!(ints(&sql, "SELECT id FROM events WHERE type = 'sold'"), [2]);
+    let table = DynamicTable::expect(&db.snapshot().unwrap(), "events").unwrap();
+    assert_eq!(table.schema().indexes()[0].name(), "in");
+}
+
+fn with_emails() -> (pando_sql::Connection, impl Fn() -> Vec<Vec<Value>>) {
+    let (db, sql) = open();
+    let definition = Definition::new("p")
+        .column(Column::new("id", ColumnType::Int))
+        .column(Column::new("doc", ColumnType::Json).nullable())
+        .column(Column::new("n", ColumnType::Int))
+        .key(["id"])
+        .index(IndexDefinition::on("by_e", "doc/email, n").unique());
+    db.write(|tx| DynamicTable::create(tx, &definition)).unwrap();
+    let connection = sql.connect().unwrap();
+    connection
+        .execute(
+            r#"INSERT INTO p VALUES (1, '{"email":"x@y","age":1}', 5), (7, '{"age":2}', 5), (8, NULL, 5)"#,
+            &[],
+        )
+        .unwrap();
+    let read = sql.connect().unwrap();
+    (connection, move || read.query("SELECT id, doc ->> 'age' FROM p ORDER BY id", &[]).unwrap())
+}
+
+/// A row in the way is found by the value at the path, and not by the document.
+#[test]
+fn conflicts_of_values_within_documents_are_resolved() {
+    let (connection, rows) = with_emails();
+    let run = |sql: &str| connection.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    run(r#"INSERT OR REPLACE INTO p VALUES (2, '{"age":3, "email":"x@y"}', 5)"#);
+    let all = |ages: &[(i64, Option<&str>)]| {
+        let row = |(id, age): &(i64, Option<&str>)| {
+            vec![(*id).into(), age.map_or(Value::Null, |age| age.parse::<i64>().unwrap().into())]
+        };
+        ages.iter().map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(), all(&[(2, Some("3")), (7, Some("2")), (8, None)]));
+    assert_eq!(run(r#"INSERT INTO p VALUES (3, '{"email":"x@y"}', 5) ON CONFLICT DO NOTHING"#), 0);
+    assert_eq!(run(r#"INSERT OR IGNORE INTO p VALUES (3, '{"email":"x@y"}', 5)"#), 0);
+    run(r#"INSERT INTO p VALUES (3, '{"email":"x@y"}', 5)
+            ON CONFLICT DO UPDATE SET doc = '{"age":9,"email":"x@y"}'"#);
+    assert_eq!(rows(), all(&[(2, Some("9")), (7, Some("2")), (8, None)]));
+    run(r#"UPDATE OR REPLACE p SET doc = '{"email":"x@y"}' WHERE id = 7"#);
+    assert_eq!(rows(), all(&[(7, None), (8, None)]));
+    // Rows without the value conflict with none.
+    assert_eq!(run("INSERT INTO p VALUES (9, '{}', 5) ON CONFLICT DO NOTHING"), 1);
+    assert_eq!(run("INSERT OR REPLACE INTO p VALUES (10, '{}', 5)"), 1);
+    assert_eq!(rows().len(), 4);
+    let error = connection.execute(r#"INSERT INTO p VALUES (3, '{"email":"x@y"}', 5)"#, &[]).unwrap_err();
+    assert!(error.message().contains("UNIQUE constraint failed"), "{error}");
+    // The whole document is not unique.
+    let error = connection.execute("INSERT INTO p VALUES (7, '1', 1) ON CONFLICT(doc, n) DO NOTHING", &[]);
+    assert!(error.unwrap_err().message().contains("does not match"));
+}
+
+/// What cannot be read as JSON cannot be stored: a number beyond floats, and more than 128 levels.
+#[test]
+fn documents_that_cannot_be_read_are_refused() {
+    let (connection, _) = with_emails();
+    let deep = format!("{}{}", "[".repeat(129), "]".repeat(129));
+    for document in ["1e400", r#"{"a":[-1e999]}"#, &deep, "{"] {
+        let insert = "INSERT INTO p VALUES (20, ?, 1)";
+        let error = connection.execute(insert, &[Value::Text(document.to_owned())]).unwrap_err();
+        assert!(error.message().contains("cannot store TEXT value in json column p.doc"), "{error}");
+    }
+    let error = connection.execute("INSERT INTO p VALUES (20, '1e400', 1)", &[]).unwrap_err();
+    assert!(error.message().contains("number out of range"), "{error}");
+    let fits = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    connection.execute("INSERT INTO p VALUES (20, ?, 1)", &[Value::Text(fits)]).unwrap();
+}

@@ -42,7 +42,8 @@ pub fn unknown(table: &DynamicTable, column: &str) -> Problem {
 /// Applies a patch to a row.
 ///
 /// # Errors
-/// 400 for a member that is not a column, or whose value the column cannot have.
+/// 400 for a member that is not a column, or whose value the column cannot have, and if the stored text into which an
+/// object must be merged is no document.
 pub fn apply(table: &DynamicTable, members: &Map<String, Json>, row: &mut DynamicRow) -> Answer<()> {
     for (name, patch) in members {
         let column = table.schema().columns().zip(row.iter_mut()).find(|(column, _)| column.name() == name);
@@ -54,7 +55,12 @@ pub fn apply(table: &DynamicTable, members: &Map<String, Json>, row: &mut Dynami
                 .filter(|value| !value.is_null())
                 .ok_or_else(|| wrong(table, name, "it cannot be null and has no default"))?,
             Json::Object(_) if column.column_type() == ColumnType::Json => {
-                let mut document = value.to_json(ColumnType::Json);
+                let mut document = match &*value {
+                    Value::Json(text) => {
+                        serde_json::from_str(text).map_err(|error| unreadable(table, name, &error))?
+                    }
+                    _ => Json::Null,
+                };
                 merge(&mut document, patch);
                 Value::json(&document)
             }
@@ -62,6 +68,11 @@ pub fn apply(table: &DynamicTable, members: &Map<String, Json>, row: &mut Dynami
         };
     }
     Ok(())
+}
+
+/// Creates the problem that a stored text is no document, so that nothing can be merged into it.
+fn unreadable(table: &DynamicTable, column: &str, error: &serde_json::Error) -> Problem {
+    wrong(table, column, format_args!("the stored text cannot be read as JSON: {error}; replace it with PUT"))
 }
 
 /// Merges a patch into a document, as RFC 7396 defines it.
@@ -111,6 +122,31 @@ mod tests {
             let mut got = target.clone();
             merge(&mut got, &patch);
             assert_eq!(got, merged, "{target} with {patch}");
+        }
+    }
+
+    /// Programs in Rust can store a text that is no document.
+    #[test]
+    fn what_cannot_be_read_is_not_replaced() {
+        let db = pando::Database::builder().in_memory().unwrap();
+        let definition = rows::Definition::new("t")
+            .column(Column::new("id", ColumnType::Int))
+            .column(Column::new("doc", ColumnType::Json).nullable())
+            .key(["id"]);
+        let table = db.write(|tx| DynamicTable::create(tx, &definition)).unwrap();
+        let patch = json!({"doc": {"a": 1}});
+        let patch = patch.as_object().unwrap();
+        for stored in ["{\"big\": 1e400}", "{"] {
+            let mut row = vec![Value::Int(1), Value::Json(stored.into())];
+            let problem = apply(&table, patch, &mut row).unwrap_err();
+            assert_eq!(problem.status.as_u16(), 400);
+            assert!(problem.detail.contains("cannot be read as JSON"), "{}", problem.detail);
+            assert_eq!(row[1], Value::Json(stored.into()));
+        }
+        for (stored, merged) in [(Value::Null, r#"{"a":1}"#), (Value::Json("[2]".into()), r#"{"a":1}"#)] {
+            let mut row = vec![Value::Int(1), stored];
+            apply(&table, patch, &mut row).unwrap();
+            assert_eq!(row[1], Value::Json(merged.into()));
         }
     }
 

@@ -43,7 +43,7 @@ use parameters::Parameters;
 use results::Format;
 use script::{May, Script};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,8 +52,8 @@ use std::time::Instant;
 #[serde(deny_unknown_fields)]
 struct Asks {
     sql: String,
-    #[serde(default)]
-    params: Value,
+    /// As it is written: that shows whether a number is an integer.
+    params: Option<Box<RawValue>>,
     timeout_ms: Option<u64>,
     /// Whether the statements may only read, even if the token may write.
     #[serde(default)]
@@ -98,7 +98,7 @@ async fn answer<E: Queried>(
     };
     let durability = durability::<E>(target.query(), data.durability)?;
     let time = room.statement_time(asks.timeout_ms)?;
-    let parameters = Parameters::read(asks.params)?;
+    let parameters = Parameters::read(asks.params.as_deref())?;
     let permit = room.statement_permit(time).await?;
     // Few requests run at a time, which bounds the memory of their statements. Those of waiting requests are counted.
     drop(counted);

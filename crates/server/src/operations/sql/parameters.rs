@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `null`, string | NULL, TEXT |
 //! | `true`, `false` | 1, 0 |
-//! | a number | INTEGER if it is written as one, else REAL |
+//! | a number without a fraction and an exponent | INTEGER; refused if it does not fit 64 bits |
+//! | another number | REAL |
 //! | `{"bytes": "00ff"}` | BLOB |
 //! | `{"float": "inf"}`, `"-inf"` | REAL |
 //!
 //! Values that `results` writes are read back as the same values.
 
 use crate::wire::problem::{Answer, Problem};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use sql::{Statement, Value};
+use std::collections::BTreeMap;
 
 /// The parameters of a request.
 #[derive(Debug)]
@@ -25,25 +28,26 @@ pub enum Parameters {
 
 impl Parameters {
     /// Reads the parameters of a request.
-    pub fn read(json: Json) -> Answer<Self> {
+    pub fn read(params: Option<&RawValue>) -> Answer<Self> {
         let wrong = |place: String, what| Problem::bad_request(format!("parameter {place}: {what}"));
-        match json {
-            Json::Null => Ok(Parameters::ByPlace(Vec::new())),
-            Json::Array(values) => {
-                let read = |(at, value)| value_of(value).map_err(|what| wrong(format!("{}", at + 1), what));
-                Ok(Parameters::ByPlace(values.into_iter().enumerate().map(read).collect::<Answer<_>>()?))
-            }
-            Json::Object(values) => {
-                let read = |(name, value)| match value_of(value) {
-                    Ok(value) => Ok((name, value, false)),
-                    Err(what) => Err(wrong(format!("{name:?}"), what)),
-                };
-                Ok(Parameters::ByName(values.into_iter().map(read).collect::<Answer<_>>()?))
-            }
-            _ => Err(Problem::bad_request(
-                "`params` must be an array of values, or an object with values by name",
-            )),
+        let text = params.map_or("null", RawValue::get);
+        if text == "null" {
+            return Ok(Parameters::ByPlace(Vec::new()));
         }
+        if let Ok(values) = serde_json::from_str::<Vec<&RawValue>>(text) {
+            let read = |(at, value)| value_of(value).map_err(|what| wrong(format!("{}", at + 1), what));
+            return Ok(Parameters::ByPlace(values.into_iter().enumerate().map(read).collect::<Answer<_>>()?));
+        }
+        let Ok(values) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+            return Err(Problem::bad_request(
+                "`params` must be an array of values, or an object with values by name",
+            ));
+        };
+        let read = |(name, value)| match value_of(value) {
+            Ok(value) => Ok((name, value, false)),
+            Err(what) => Err(wrong(format!("{name:?}"), what)),
+        };
+        Ok(Parameters::ByName(values.into_iter().map(read).collect::<Answer<_>>()?))
     }
 
     /// Returns whether the parameters can be used with several statements.
@@ -84,16 +88,25 @@ impl Parameters {
     }
 }
 
-fn value_of(json: Json) -> Result<Value, String> {
+fn value_of(json: &RawValue) -> Result<Value, String> {
+    let text = json.get();
+    // A `Json` of an integer beyond 64 bits is a float.
+    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+        let integer = text.parse().map(Value::Integer);
+        return integer.map_err(|_| {
+            format!(
+                "{text} is not a signed 64-bit integer; write it with a fraction or an exponent for a REAL"
+            )
+        });
+    }
+    let json = serde_json::from_str(text).map_err(|error| error.to_string())?;
     Ok(match json {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Integer(i64::from(value)),
         Json::String(text) => Value::Text(text),
-        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(integer), _) => Value::Integer(integer),
-            (None, Some(real)) if !number.is_u64() => Value::Real(real),
-            _ => return Err(format!("{number} is not a signed 64-bit integer")),
-        },
+        Json::Number(number) => {
+            Value::Real(number.as_f64().ok_or_else(|| format!("{number} is not a number of 64 bits"))?)
+        }
         Json::Object(fields) => return marked(&fields),
         Json::Array(_) => return Err("an array is not a value; pass it as a string of JSON".to_owned()),
     })
@@ -110,5 +123,52 @@ fn marked(fields: &Map<String, Json>) -> Result<Value, String> {
         Some(("float", "inf")) => Ok(Value::Real(f64::INFINITY)),
         Some(("float", "-inf")) => Ok(Value::Real(f64::NEG_INFINITY)),
         _ => Err("an object must be `{\"bytes\": \"00ff\"}` or `{\"float\": \"inf\"}`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(params: &str) -> Result<Parameters, Problem> {
+        Parameters::read(Some(serde_json::from_str(params).unwrap()))
+    }
+
+    #[test]
+    fn an_integer_is_never_read_as_a_real() {
+        let params =
+            "[9223372036854775807, -9223372036854775808, 1e3, 18446744073709551616.0, -0, true, null]";
+        let Ok(Parameters::ByPlace(values)) = read(params) else { panic!("they are values") };
+        let wanted = [
+            Value::Integer(i64::MAX),
+            Value::Integer(i64::MIN),
+            Value::Real(1000.0),
+            Value::Real(18_446_744_073_709_551_616.0),
+            Value::Integer(0),
+            Value::Integer(1),
+            Value::Null,
+        ];
+        assert_eq!(values, wanted);
+        let beyond = [
+            "9223372036854775808",
+            "18446744073709551615",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "100000000000000000000000000",
+        ];
+        for number in beyond {
+            for params in [format!("[1, {number}]"), format!(r#"{{"2": {number}}}"#)] {
+                let problem = read(&params).unwrap_err();
+                assert_eq!(problem.status.as_u16(), 400, "{params}");
+                assert!(problem.detail.contains(number), "{}", problem.detail);
+            }
+        }
+        assert!(matches!(read(" null ").unwrap(), Parameters::ByPlace(values) if values.is_empty()));
+        assert!(
+            matches!(read(r#"{"a": 1, "b": 2.5}"#).unwrap(), Parameters::ByName(values) if values.len() == 2)
+        );
+        for wrong in ["1", r#""x""#, "true", "[1e400]"] {
+            read(wrong).unwrap_err();
+        }
     }
 }
