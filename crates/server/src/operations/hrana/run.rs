@@ -173,7 +173,10 @@ impl<E: Queried> Turn<E> {
             let stop = Stop::after_or(self.time, move || watch.is_over());
             let writer = Arc::new(writer);
             let sending = Arc::clone(&writer);
-            let mut lines = Lines::new(Some(&baton), move |piece| sending.write(Bytes::from(piece)).is_ok());
+            let mut lines = Lines::new(Some(&baton), move |piece| {
+                let piece = Bytes::from(piece);
+                sending.write(piece.clone()).map_err(|_| piece.into())
+            });
             held.session.stream.run_cursor(&asks.batch, self.may_write, &stop, &mut lines);
             // The stream is there before its client has read the last line.
             self.keep_as(&baton, held);
