@@ -276,3 +276,22 @@ fn a_cursor_that_is_cut_ends_with_whole_lines() {
         assert_eq!(last["type"], "step_error", "{pieces}");
     }
 }
+
+#[test]
+fn a_write_whose_rows_are_not_taken_has_succeeded_for_conditions() {
+    let sql = sql();
+    let mut client = Client::of(&sql);
+    client.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b)").unwrap();
+    let insert = format!("INSERT INTO t(b) {NUMBERS} SELECT hex(zeroblob(500)) FROM n LIMIT 500 RETURNING *");
+    let note = |what: &str, condition: &str| {
+        json!({"stmt": {"sql": format!("INSERT INTO t(b) VALUES ('{what}')")},
+            "condition": {"type": condition, "step": 0}})
+    };
+    let steps = json!([{"stmt": {"sql": insert}}, note("succeeded", "ok"), note("failed", "error")]);
+    let text = taken(&mut client, &steps, 1);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let error = lines.iter().find(|line| line["type"] == "step_error").unwrap();
+    assert_eq!((&error["step"], &error["error"]["code"]), (&json!(0), &json!("ROWS_MISSING")));
+    assert_eq!(client.rows("SELECT b FROM t WHERE a > 500"), [["succeeded"]]);
+    assert_eq!(client.rows("SELECT count(*) FROM t"), [["501"]]);
+}
