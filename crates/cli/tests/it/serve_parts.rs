@@ -158,3 +158,33 @@ fn a_value_that_looks_like_a_refusal_comes_back_as_it_is() {
         }
     }
 }
+
+/// The memory of documents that clients do not take is counted, as that of values is.
+#[cfg(feature = "sql")]
+#[test]
+fn documents_that_clients_do_not_read_are_bounded() {
+    let (_dir, server) = started();
+    let documents = "/v1/databases/default/documents/d";
+    let row = format!("{documents}?schema=id%20int%20key,t%20text");
+    assert_eq!(server.ask("POST", &row, b"{\"id\":2,\"t\":\"x\"}\n").status, 200);
+    let long = br#"{"sql": "INSERT INTO d VALUES (1, hex(zeroblob(6000000)))"}"#;
+    assert_eq!(server.ask("POST", "/v1/databases/default/sql", long).status, 200);
+    let before = server.resident_bytes();
+    let request = format!("GET {documents}/1 HTTP/1.1\r\nhost: a\r\n\r\n");
+    let begin = |_| {
+        let mut client = server.connect();
+        client.send(request.as_bytes()).unwrap();
+        let status = client.reply_head().unwrap().status;
+        (client, status)
+    };
+    let held: Vec<_> = (0..26).map(begin).collect();
+    let refused = held.iter().filter(|(_, status)| *status == 503).count();
+    assert!((3..12).contains(&refused), "{refused} of {} were refused", held.len());
+    let taken = server.resident_bytes().saturating_sub(before);
+    assert!(taken < 400 << 20, "{taken} bytes are held");
+    drop(held);
+    let begun = std::time::Instant::now();
+    while begin(0).1 != 200 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "the memory does not come back");
+    }
+}

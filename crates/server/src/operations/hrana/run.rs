@@ -16,7 +16,7 @@ use crate::wire::body::{Body, counted};
 use crate::wire::digits::{hex, random};
 use crate::wire::pipe::pipe;
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::response::{NDJSON, json, streamed, typed, whole};
+use crate::wire::response::{NDJSON, fixed, json, streamed, typed};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
@@ -189,7 +189,7 @@ impl<E: Queried> Turn<E> {
         tokio::task::spawn_blocking(work);
         let first = reader.next().await.transpose()?.unwrap_or_default();
         if reader.is_over() {
-            return Ok(whole(NDJSON, first));
+            return Ok(fixed(NDJSON, first));
         }
         Ok(streamed(NDJSON, axum::body::Body::new(reader.with_first(first))))
     }
