@@ -1,5 +1,6 @@
 //! The health and the figures of the server: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
 
+use crate::access::auth::Rights;
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::operation::{Access, Operation, on_both};
@@ -65,8 +66,10 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Any,
         Kind::Other,
         "Get counters since the start of the server",
-        |parts, _, _| {
-            Box::pin(ready(Ok(whole("application/json", server(&Figures::from_parts(parts)).to_string()))))
+        |parts, call, _| {
+            let rights = parts.keeper.rights(&call.headers);
+            let shown = server(&Figures::from_parts(parts), &rights);
+            Box::pin(ready(Ok(whole("application/json", shown.to_string()))))
         },
         store: |parts, _, _| {
             Box::pin(ready(Ok(whole("application/json", store::health::server(parts).to_string()))))
@@ -135,8 +138,8 @@ async fn show_metrics(figures: Figures, call: Call) -> Answer {
 }
 
 /// Returns the figures of the server for the dashboard and for programs. They are counts since the start; read them
-/// twice to compute rates.
-fn server(figures: &Figures) -> Value {
+/// twice to compute rates. A token of one database gets nothing about others, and no addresses and errors.
+fn server(figures: &Figures, rights: &Rights) -> Value {
     let observed = &figures.watch.observed;
     let kinds: Map<String, Value> =
         Kind::ALL.iter().map(|kind| (kind.name().to_owned(), requests(observed, *kind))).collect();
@@ -150,20 +153,22 @@ fn server(figures: &Figures) -> Value {
         "streams": figures.room.streams(),
         "open_databases": figures.data.databases.all_open().len(),
         "role": if figures.data.databases.is_replica() { "replica" } else { "primary" },
-        "replica": replica(&figures.data.databases),
-        "backups": figures.schedule.as_ref().map(|schedule| backups(schedule)),
+        "replica": replica(&figures.data.databases, rights),
+        "backups": figures.schedule.as_ref().map(|schedule| backups(schedule, rights)),
         "requests": kinds,
     })
 }
 
-/// Returns what a replica follows, and the lag of each database; null for a primary.
-fn replica(databases: &Databases) -> Value {
+/// Returns what a replica follows, and the lag of each database that the client may read; null for a primary.
+fn replica(databases: &Databases, rights: &Rights) -> Value {
     let Some(replicas) = databases.replicas().filter(|replicas| replicas.is_replica()) else {
         return Value::Null;
     };
+    let is_for_all = rights.in_all().is_some();
     let lag = |(name, open): (String, Arc<Open>)| {
+        rights.in_database(&name)?;
         let lag = replicas.lag(&name, &open.db)?;
-        let described = json!({
+        let mut described = json!({
             "up": lag.is_up,
             "applied_commit": lag.applied_commit,
             "newest_commit": lag.newest_commit,
@@ -171,30 +176,40 @@ fn replica(databases: &Databases) -> Value {
             "lag_seconds": lag.seconds,
             "copying": lag.is_copying,
             "copies": lag.copies,
-            "error": lag.error,
         });
+        if is_for_all {
+            described["error"] = json!(lag.error);
+        }
         Some((name, described))
     };
     let lags: Map<String, Value> = databases.all_open().into_iter().filter_map(lag).collect();
-    json!({ "source": replicas.source.address(), "primary": replicas.source.primary(), "databases": lags })
+    let mut described = json!({ "databases": lags });
+    if is_for_all {
+        described["source"] = json!(replicas.source.address());
+        described["primary"] = json!(replicas.source.primary());
+    }
+    described
 }
 
-/// Returns the results of scheduled backups by database.
-fn backups(schedule: &Schedule) -> Value {
+/// Returns the results of scheduled backups, by database that the client may read.
+fn backups(schedule: &Schedule, rights: &Rights) -> Value {
     let describe = |(name, of): (String, Results)| {
-        let described = json!({
+        rights.in_database(&name)?;
+        let mut described = json!({
             "newest_s": of.newest_s(),
             "kept": of.kept,
             "kept_bytes": of.kept_bytes,
             "taken": of.taken,
             "failures": of.failures,
-            "error": of.error,
             "last_bytes": of.bytes,
             "last_ms": of.took.as_millis() as u64,
         });
-        (name, described)
+        if rights.in_all().is_some() {
+            described["error"] = json!(of.error);
+        }
+        Some((name, described))
     };
-    let databases: Map<String, Value> = schedule.results().into_iter().map(describe).collect();
+    let databases: Map<String, Value> = schedule.results().into_iter().filter_map(describe).collect();
     json!({ "every_s": schedule.every().as_secs_f64(), "databases": databases })
 }
 
