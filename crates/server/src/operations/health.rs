@@ -1,6 +1,6 @@
 //! The health and the figures of the server: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
 
-use crate::access::auth::Rights;
+use crate::access::auth::{Gatekeeper, Rights};
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::operation::{Access, Operation, on_both};
@@ -42,8 +42,14 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Nothing,
         Kind::Other,
         "Check that the server accepts requests, including writes",
-        |parts, _, _| Box::pin(readyz(parts.connections(), parts.data(), parts.entity.open())),
-        store: |parts, _, _| Box::pin(store::health::readyz(parts.connections(), parts.entity.open())),
+        |parts, call, _| {
+            let ready = readyz(parts.connections(), parts.data(), parts.entity.open());
+            Box::pin(without_detail(ready, parts.keeper(), call))
+        },
+        store: |parts, call, _| {
+            let ready = store::health::readyz(parts.connections(), parts.entity.open());
+            Box::pin(without_detail(ready, parts.keeper(), call))
+        },
     )
     .responses(&[(200, "It does"), (503, "It does not")])
     .sends(&["text/plain"])
@@ -86,7 +92,22 @@ pub(super) fn ending() -> Problem {
 
 /// Returns the problem of a server that cannot accept requests because of another one.
 pub(super) fn not_ready(problem: Problem) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail)
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, problem.detail)
+}
+
+/// The name of that problem.
+pub(super) const NOT_READY: &str = "not-ready";
+
+/// Returns the answer without the reason of a failure, which can have paths and addresses, if the client has no valid
+/// token where tokens are required. Load balancers need the status alone.
+async fn without_detail(answer: impl Future<Output = Answer>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
+    answer.await.map_err(|mut problem| {
+        if problem.kind == NOT_READY && !keeper.rights(&call.headers).is_known() {
+            problem.detail = "the server cannot take writes; send a token to learn why".to_owned();
+            problem.cause = None;
+        }
+        problem
+    })
 }
 
 /// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
@@ -106,16 +127,16 @@ async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<
             && snapshot.tables()?.is_empty()
         {
             let detail = format!("the replica has copied nothing yet: {why}");
-            return Err(not_ready(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)));
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, detail));
         }
     }
     let lag = replicas.and_then(|replicas| replicas.lag(DEFAULT_DATABASE, &default.db));
-    // After a failure that stopped all writing, every sync returns that error.
+    // It syncs nothing: anybody may ask, and each request would flush what `lazy` and `buffered` keep from the disk.
     let looked = hand_off(move || {
         if let Some(refusal) = default.ship().and_then(|ship| ship.refusal()) {
             return Err(refusal.into());
         }
-        default.db.sync()?;
+        default.db.check_writes()?;
         default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
     });
     looked.await.map_err(not_ready)?;
