@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use pando::{Error, Result};
 use rows::{Column, ColumnType, Definition, DynamicRow, DynamicTable, ImportError, RowSource, Value};
+use std::collections::BTreeSet;
 
 /// The rows of a typed table, for [`rows::Import`]. The columns of the file are found in the table by their names. A
 /// column that the file lacks gets its default, or null.
@@ -78,6 +79,9 @@ impl<'a> RowBatches<'a> {
 
 impl RowSource for RowBatches<'_> {
     fn begin(&mut self, table: &DynamicTable) -> std::result::Result<(), ImportError> {
+        if let Some(name) = repeated(self.batches.schema()) {
+            return Err(ImportError::Wrong(format!("column {name:?} appears twice in the file")));
+        }
         for field in self.batches.schema().fields() {
             if table.schema().place(field.name()).is_none() {
                 let message = format!("the table {:?} has no column {:?}", table.name(), field.name());
@@ -147,7 +151,7 @@ impl<'a> RecordBatches<'a> {
     /// Reads records from the columns `key` and `value` of `batches`.
     ///
     /// # Errors
-    /// `Invalid` if there is no such column.
+    /// `Invalid` if there is no such column, or if there are two.
     pub fn new(batches: Batches<'a>, key: &str, value: &str) -> Result<Self> {
         let (key, value) = (place(batches.schema(), key)?, place(batches.schema(), value)?);
         Ok(RecordBatches { batches, batch: None, at: 0, number: 0, key, value })
@@ -176,7 +180,16 @@ impl Iterator for RecordBatches<'_> {
     }
 }
 
+/// Returns a name that several columns of the file have.
+fn repeated(schema: &Schema) -> Option<&str> {
+    let mut seen = BTreeSet::new();
+    schema.fields().iter().map(|field| field.name().as_str()).find(|name| !seen.insert(*name))
+}
+
 fn place(schema: &Schema, name: &str) -> Result<usize> {
+    if schema.fields().iter().filter(|field| field.name() == name).count() > 1 {
+        return Err(Error::invalid(format!("column {name:?} appears twice in the file")));
+    }
     schema.index_of(name).map_err(|_| {
         let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let columns = columns.join(", ");

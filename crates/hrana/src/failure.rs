@@ -57,10 +57,27 @@ const CONSTRAINTS: [&str; 13] = [
     "_DATATYPE",
 ];
 
+/// The code of [`Failure::rows_missing`].
+const ROWS_MISSING: &str = "ROWS_MISSING";
+
 impl Failure {
     /// Creates a failure with a code of the protocol, such as `STREAM_EXPIRED`.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Failure { message: short(message.into()), code: Cow::Borrowed(code) }
+    }
+
+    /// Creates the failure of a statement that has taken effect, and whose rows the client does not have.
+    pub(crate) fn rows_missing() -> Self {
+        Failure::new(
+            ROWS_MISSING,
+            "the statement has taken effect, and is committed unless a transaction is open, but not all of \
+             its rows were sent in time; do not run it again: read the rows with a SELECT",
+        )
+    }
+
+    /// Returns whether the statement has taken effect all the same.
+    pub(crate) fn has_taken_effect(&self) -> bool {
+        self.code == ROWS_MISSING
     }
 
     /// Returns the message.

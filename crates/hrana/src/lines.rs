@@ -1,4 +1,9 @@
 //! The reply to a cursor: a line with the baton, then a line for each part of a result, handed on in pieces.
+//!
+//! 1. A piece ends with a whole line, unless a line is longer than a piece.
+//! 2. A piece that is refused is kept, because more lines follow it: the failure of the step, and what later steps say.
+//!    The row in whose middle the refusal came is taken back. If its beginning was sent already, that line ends there,
+//!    and is the only one that is not JSON.
 
 use crate::failure::{Failure, Outcome};
 use crate::sink::{Sink, write_columns, write_end, write_row};
@@ -13,8 +18,13 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The reply to a cursor.
 pub struct Lines {
     piece: Vec<u8>,
-    send: Box<dyn FnMut(Vec<u8>) -> bool + Send>,
+    /// Whether the last piece that was sent ended within a line.
+    is_within_line: bool,
+    send: Box<Sender>,
 }
+
+/// Hands a piece on, or gives it back.
+type Sender = dyn FnMut(Vec<u8>) -> Result<(), Vec<u8>> + Send;
 
 impl fmt::Debug for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,12 +33,15 @@ impl fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Begins a reply with the baton that the stream has afterwards. `send` hands a piece on, and returns false if
-    /// nothing more is wanted.
-    pub fn new(baton: Option<&str>, send: impl FnMut(Vec<u8>) -> bool + Send + 'static) -> Self {
+    /// Begins a reply with the baton that the stream has afterwards. `send` hands a piece on, and gives it back as the
+    /// error if no further piece is wanted.
+    pub fn new(
+        baton: Option<&str>,
+        send: impl FnMut(Vec<u8>) -> Result<(), Vec<u8>> + Send + 'static,
+    ) -> Self {
         let mut piece = json!({ "baton": baton, "base_url": null }).to_string().into_bytes();
         piece.push(b'\n');
-        Lines { piece, send: Box::new(send) }
+        Lines { piece, is_within_line: false, send: Box::new(send) }
     }
 
     /// Returns the last piece.
@@ -38,19 +51,50 @@ impl Lines {
 
     /// Writes the failure of the whole batch, which is the last line.
     pub(crate) fn fail_all(&mut self, failure: &Failure) {
+        self.end_line();
         let _ = writeln!(self.piece, "{}", json!({ "type": "error", "error": failure.to_json() }));
+    }
+
+    /// Takes back a line that is not complete, or ends it if its beginning was sent.
+    fn end_line(&mut self) {
+        let whole_bytes = whole_lines(&self.piece);
+        self.piece.truncate(whole_bytes);
+        if whole_bytes == 0 && std::mem::take(&mut self.is_within_line) {
+            self.piece.push(b'\n');
+        }
     }
 }
 
+/// Returns the length of the whole lines at the beginning of `piece`.
+fn whole_lines(piece: &[u8]) -> usize {
+    piece.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
+}
+
 /// Hands a piece on if it is full.
-fn hand_on(piece: &mut Vec<u8>, send: &mut dyn FnMut(Vec<u8>) -> bool) -> Outcome<()> {
-    if piece.len() < PIECE_BYTES || send(std::mem::take(piece)) {
+fn hand_on(piece: &mut Vec<u8>, is_within_line: &mut bool, send: &mut Sender) -> Outcome<()> {
+    if piece.len() < PIECE_BYTES {
         return Ok(());
     }
-    Err(Failure::new(
-        "SQLITE_INTERRUPT",
-        "the statements, including the transfer of their rows, took too long and were stopped",
-    ))
+    let rest = match whole_lines(piece) {
+        // A line that is longer than a piece goes on in the next one.
+        0 => Vec::new(),
+        whole_bytes => piece.split_off(whole_bytes),
+    };
+    let ends_within_line = !piece.ends_with(b"\n");
+    match send(std::mem::replace(piece, rest)) {
+        Ok(()) => {
+            *is_within_line = ends_within_line;
+            Ok(())
+        }
+        Err(mut refused) => {
+            refused.append(piece);
+            *piece = refused;
+            Err(Failure::new(
+                "SQLITE_INTERRUPT",
+                "the statements, including the transfer of their rows, took too long and were stopped",
+            ))
+        }
+    }
 }
 
 impl Sink for Lines {
@@ -58,13 +102,13 @@ impl Sink for Lines {
         let _ = write!(self.piece, r#"{{"type":"step_begin","step":{step},"cols":"#);
         write_columns(columns, &mut self.piece);
         self.piece.extend_from_slice(b"}\n");
-        hand_on(&mut self.piece, &mut *self.send)
+        hand_on(&mut self.piece, &mut self.is_within_line, &mut *self.send)
     }
 
     fn row<'v>(&mut self, values: impl Iterator<Item = ValueRef<'v>>, _may_refuse: bool) -> Outcome<()> {
-        let Lines { piece, send } = self;
+        let Lines { piece, is_within_line, send } = self;
         piece.extend_from_slice(br#"{"type":"row","row":"#);
-        write_row(values, piece, |piece| hand_on(piece, &mut **send))?;
+        write_row(values, piece, |piece| hand_on(piece, is_within_line, &mut **send))?;
         piece.extend_from_slice(b"}\n");
         Ok(())
     }
@@ -77,6 +121,7 @@ impl Sink for Lines {
     }
 
     fn fail(&mut self, step: usize, failure: Failure) {
+        self.end_line();
         let entry = json!({ "type": "step_error", "step": step, "error": failure.to_json() });
         let _ = writeln!(self.piece, "{entry}");
     }

@@ -158,8 +158,10 @@ impl Stream {
                 true => match self.execute(&step.stmt, place, sink) {
                     Ok(()) => Ended::Well,
                     Err(failure) => {
+                        // Conditions are about effects, not about rows.
+                        let ended = if failure.has_taken_effect() { Ended::Well } else { Ended::Badly };
                         sink.fail(place, failure);
-                        Ended::Badly
+                        ended
                     }
                 },
             });
@@ -194,7 +196,7 @@ impl Stream {
     fn run_one(&self, text: &str, stmt: &Stmt, step: usize, sink: &mut impl Sink) -> Outcome<()> {
         self.check_time()?;
         let mut statement = self.prepare(text)?;
-        let writes = !statement.is_read_only();
+        let writes = !statement.is_read_only() && !statement.is_explain();
         let columns = statement.columns().map_err(|error| self.failure(error))?;
         if !columns.is_empty() {
             sink.check_room()?;
@@ -205,15 +207,17 @@ impl Stream {
         let first = rows.next().map_err(|error| self.failure(error))?;
         let first: Option<Vec<Value>> =
             first.map(|row| (0..row.len()).map(|column| owned(row.get(column))).collect());
-        sink.begin(step, &with_types(rows.columns(), columns))?;
+        // A statement that writes has run to its end before its first row.
+        let cut = |failure: Failure| if writes { Failure::rows_missing() } else { failure };
+        sink.begin(step, &with_types(rows.columns(), columns)).map_err(cut)?;
         let wants_rows = stmt.want_rows.unwrap_or(true);
         if let Some(first) = first {
             if wants_rows {
-                sink.row(first.iter().map(ValueRef::from), !writes)?;
+                sink.row(first.iter().map(ValueRef::from), !writes).map_err(cut)?;
             }
             while let Some(row) = rows.next().map_err(|error| self.failure(error))? {
                 if wants_rows {
-                    sink.row((0..row.len()).map(|column| row.get(column)), !writes)?;
+                    sink.row((0..row.len()).map(|column| row.get(column)), !writes).map_err(cut)?;
                 }
             }
         }

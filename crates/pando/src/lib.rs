@@ -91,7 +91,7 @@ pub use compact::Compacted;
 pub use cursor::{Beginning, Cursor, LentRun, Range, RecordCursor, Span};
 pub use database::{CommitHold, Database, TableOptions};
 pub use progress::ProgressResult;
-pub use prometheus::{prometheus, prometheus_of_top_tables};
+pub use prometheus::{prometheus, prometheus_label, prometheus_of_top_tables};
 pub use snapshot::Snapshot;
 pub use store::Compression;
 pub use store::RequestedLayout as Layout;

@@ -72,7 +72,7 @@ pub fn prometheus_of_top_tables<'d>(
 ) -> Result<String> {
     let mut page = Page { most_tables, ..Page::default() };
     for (name, db) in databases {
-        page.label = format!("database=\"{}\"", escaped(name));
+        page.label = format!("database=\"{}\"", prometheus_label(name));
         match page.database(db) {
             Err(error) if error.kind() == ErrorKind::Closed => {}
             done => done?,
@@ -125,7 +125,7 @@ impl Page {
     }
 
     fn sample(&mut self, name: &str, label: Option<(&str, &str)>, value: impl Display) {
-        let own = label.map_or(String::new(), |(label, of)| format!("{label}=\"{}\"", escaped(of)));
+        let own = label.map_or(String::new(), |(label, of)| format!("{label}=\"{}\"", prometheus_label(of)));
         self.labelled(name, &own, value);
     }
 
@@ -262,7 +262,12 @@ fn split_off_rest(tables: &mut Vec<TableStats>, most: usize) -> Vec<TableStats> 
     rest
 }
 
-/// Escapes a label's value for its quotes.
-fn escaped(value: &str) -> String {
+/// Escapes the value of a label in the text format of Prometheus, for the quotes around it.
+///
+/// ```
+/// assert_eq!(pando::prometheus_label("a\"b"), "a\\\"b");
+/// ```
+#[must_use]
+pub fn prometheus_label(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

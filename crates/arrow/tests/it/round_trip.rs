@@ -251,6 +251,39 @@ fn columns_are_found_by_name_and_a_missing_one_has_its_default() {
     assert!(import(&db, Batches::stream(&file[..]).unwrap(), None).is_err());
 }
 
+/// The first of two columns would be taken without a word.
+#[test]
+fn two_columns_of_one_name_are_refused() {
+    let db = Database::builder().in_memory().unwrap();
+    table(&db, "id int key, n int null");
+    let number = |n| -> ArrayRef { Arc::new(Int8Array::from(vec![n])) };
+    let batch = RecordBatch::try_from_iter([("id", id(1)), ("n", number(1)), ("n", number(2))]).unwrap();
+    for format in ["arrow", "parquet"] {
+        let failure = import(&db, open(&file_of(&batch, format)).unwrap(), None).unwrap_err().to_string();
+        assert!(failure.contains("column \"n\" appears twice"), "{format}: {failure}");
+    }
+    let text = |text| -> ArrayRef { Arc::new(LargeStringArray::from(vec![text])) };
+    let columns = [("k", text("a")), ("v", text("b")), ("v", text("c")), ("w", text("d")), ("w", text("e"))];
+    let file = file_of(&RecordBatch::try_from_iter(columns).unwrap(), "arrow");
+    let refused = RecordBatches::new(open(&file).unwrap(), "k", "v").unwrap_err().to_string();
+    assert!(refused.contains("column \"v\" appears twice"), "{refused}");
+}
+
+/// A file with this batch.
+fn file_of(batch: &RecordBatch, format: &str) -> Vec<u8> {
+    if format == "parquet" {
+        let mut file = Vec::new();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+        writer.write(batch).unwrap();
+        writer.close().unwrap();
+        return file;
+    }
+    assert_eq!(format, "arrow");
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
 #[test]
 fn a_row_that_does_not_fit_is_refused() {
     let mut writer = Writer::new(Vec::new(), Format::ArrowStream, Shape::of_records()).unwrap();

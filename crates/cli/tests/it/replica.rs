@@ -696,3 +696,23 @@ fn a_replica_that_copies_a_database_anew_says_so() {
     await_level(&primary, &other);
     assert_eq!((&lag()["copying"], &lag()["copies"]), (&false.into(), &1.into()), "{}", lag());
 }
+
+/// The reason may name paths and addresses, and `/readyz` needs no token.
+#[cfg(feature = "ship")]
+#[test]
+fn only_a_token_learns_why_a_server_is_not_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (bucket, data) = (at("bucket"), at("b"));
+    std::fs::create_dir(&bucket).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    let token = text(pando(["token", "create", &data, "--name", "n", "--scope", "read", "--database", "x"]));
+    let token = format!("Bearer {}", token.trim());
+    let replica =
+        Server::start_with(&dir.path().join("b"), &["--follow", &bucket, "--follow-interval", "20ms"]);
+    let ready = replica.ask("GET", "/readyz", b"");
+    assert!(ready.status == 503 && ready.text().contains("not-ready"), "{ready:?}");
+    assert!(ready.text().contains("send a token") && !ready.text().contains("copied"), "{ready:?}");
+    let ready = replica.ask_with("GET", "/readyz", &[("authorization", &token)], b"");
+    assert!(ready.status == 503 && ready.text().contains("copied nothing yet"), "{ready:?}");
+}

@@ -165,3 +165,34 @@ fn the_command_verifies_and_prunes() {
     failure(pando(["backup", &db, "-", "--keep", "2"]), 2);
     failure(pando(["backup", &db, "-", "--verify"]), 2);
 }
+
+#[test]
+fn a_token_of_one_database_learns_nothing_of_others() {
+    let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = dir.path().to_str().unwrap();
+    let create = |name: &str, scope: &str, more: &[&str]| {
+        let token = [&["token", "create", at, "--name", name, "--scope", scope][..], more].concat();
+        format!("Bearer {}", text(pando(token)).trim())
+    };
+    let admin = create("root", "admin", &[]);
+    let reader = create("reader", "read", &["--database", "shop"]);
+    let options = ["--backup-to", to.path().to_str().unwrap(), "--backup-every", "1s"];
+    let server = Server::start_with(dir.path(), &options);
+    let ask = |method: &str, target: &str, token: &str| {
+        server.ask_with(method, target, &[("authorization", token)], b"")
+    };
+    assert_eq!(ask("PUT", "/v1/databases/shop", &admin).status, 201);
+    assert_eq!(ask("PUT", "/v1/databases/secret", &admin).status, 201);
+    let names = |token: &str| {
+        let shown: Value = serde_json::from_str(ask("GET", "/v1/server", token).text()).unwrap();
+        let databases = shown["backups"]["databases"].as_object().unwrap();
+        databases.iter().map(|(name, of)| (name.clone(), of.get("error").is_some())).collect::<Vec<_>>()
+    };
+    let begun = Instant::now();
+    while names(&admin).len() < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", names(&admin));
+        sleep(Duration::from_millis(20));
+    }
+    assert!(names(&admin).iter().all(|(_, has_error)| *has_error));
+    assert_eq!(names(&reader), [("shop".to_owned(), false)]);
+}

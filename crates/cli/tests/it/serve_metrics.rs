@@ -247,3 +247,34 @@ fn every_metric_of_the_dashboard_and_the_alerts_is_served() {
     }
     assert!(used.len() > 60, "{used:?}");
 }
+
+#[test]
+fn names_of_consumers_cannot_spoil_the_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let consumers = "/v1/databases/default/consumers";
+    for name in ["a%09b%01", "%0a", "%7f", "%c2%85"] {
+        let reply = server.ask("PUT", &format!("{consumers}/{name}"), b"");
+        assert_eq!(reply.status, 400, "{name}: {}", reply.text());
+        assert!(reply.text().contains("control character"), "{name}: {}", reply.text());
+    }
+    assert_eq!(server.ask("PUT", &format!("{consumers}/q%22b%5cs"), b"").status, 201);
+    for n in 0..150 {
+        assert_eq!(server.ask("PUT", &format!("{consumers}/c{n}"), b"").status, 201);
+    }
+    // One that lags is shown whatever its name.
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    let newest = server.ask("PUT", "/v0/entity?id=k", b"v");
+    assert_eq!(newest.status, 201);
+    for n in 0..150 {
+        let target = format!("{consumers}/c{n}?acknowledge=2");
+        assert_eq!(server.ask("PUT", &target, b"").status, 200);
+    }
+    let page = Page::of(&server);
+    for name in ["pando_consumer_lag_commits", "pando_consumer_lost"] {
+        let samples = &page.samples[name];
+        assert_eq!(samples.len(), 100, "{name}");
+        let escaped = r#"{database="default",consumer="q\"b\\s"}"#;
+        assert!(samples.iter().any(|labels| labels == escaped), "{samples:?}");
+    }
+}

@@ -454,3 +454,23 @@ fn pages_of_named_sites_use_the_server_and_others_do_not() {
     let reply = server.ask("PUT", "/v0/entity?id=k", b"v");
     assert_eq!((reply.status, reply.header("vary")), (201, None), "nothing is said without --cors-origin");
 }
+
+/// `/readyz` needs no token, so that it must not cost a flush of what `lazy` keeps from the disk.
+#[test]
+fn a_look_at_readiness_flushes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(dir.path(), &["--durability", "lazy"]);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    let flushes = || {
+        let stats = server.ask("GET", "/v1/databases/default/stats", b"");
+        serde_json::from_str::<Value>(stats.text()).unwrap()["log_flushes"].as_u64().unwrap()
+    };
+    let (before, begun) = (flushes(), Instant::now());
+    for _ in 0..100 {
+        assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+        assert_eq!(server.ask("GET", "/readyz", b"").status, 200);
+    }
+    // The server itself flushes a lazy commit now and then.
+    let most = 20 + 20 * begun.elapsed().as_secs();
+    assert!(flushes() - before < most, "{} flushes", flushes() - before);
+}

@@ -129,3 +129,62 @@ fn a_patch_changes_what_it_names() {
     assert_eq!(ended.status, 204);
     assert!(document("2").0.contains("\"age\":null"));
 }
+
+/// The HTTP library refuses heads in a form to which the server adds a body. A value may have the same bytes.
+#[test]
+fn a_value_that_looks_like_a_refusal_comes_back_as_it_is() {
+    let (_dir, server) = started();
+    for status in ["400 Bad Request", "414 URI Too Long", "431 X"] {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+        for (before, after) in [(0, 10), (5000, 2000), (0, 200_000), (0, 1_300_000), (1_500_000, 1_500_000)] {
+            let value = [&vec![b'p'; before][..], head.as_bytes(), &vec![b'x'; after]].concat();
+            let entry = format!("{ENTRIES}/k");
+            assert_eq!(server.ask("PUT", &entry, &value).status, 204);
+            let mut client = server.connect();
+            client.stream.get_ref().set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+            let reply = client.ask("GET", &entry, &[], b"");
+            assert!(reply.status == 200 && reply.body == value, "{status} {before} {after}");
+            let range = format!("bytes={before}-");
+            let reply = client.ask("GET", &entry, &[("range", &range)], b"");
+            assert!(reply.status == 206 && reply.body == value[before..], "{status} {before} {after}");
+            // A refusal of the library still gets its body, also after a value and in one piece with its request.
+            client
+                .send(format!("GET {entry} HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/9.9\r\n\r\n").as_bytes())
+                .unwrap();
+            let reply = client.reply(false).unwrap();
+            assert!(reply.status == 200 && reply.body == value, "{status} {before} {after}");
+            let refusal = client.reply(false).unwrap();
+            assert!(refusal.status == 400 && refusal.text().contains("not HTTP/1.1"), "{refusal:?}");
+        }
+    }
+}
+
+/// The memory of documents that clients do not take is counted, as that of values is.
+#[cfg(feature = "sql")]
+#[test]
+fn documents_that_clients_do_not_read_are_bounded() {
+    let (_dir, server) = started();
+    let documents = "/v1/databases/default/documents/d";
+    let row = format!("{documents}?schema=id%20int%20key,t%20text");
+    assert_eq!(server.ask("POST", &row, b"{\"id\":2,\"t\":\"x\"}\n").status, 200);
+    let long = br#"{"sql": "INSERT INTO d VALUES (1, hex(zeroblob(6000000)))"}"#;
+    assert_eq!(server.ask("POST", "/v1/databases/default/sql", long).status, 200);
+    let before = server.resident_bytes();
+    let request = format!("GET {documents}/1 HTTP/1.1\r\nhost: a\r\n\r\n");
+    let begin = |_| {
+        let mut client = server.connect();
+        client.send(request.as_bytes()).unwrap();
+        let status = client.reply_head().unwrap().status;
+        (client, status)
+    };
+    let held: Vec<_> = (0..26).map(begin).collect();
+    let refused = held.iter().filter(|(_, status)| *status == 503).count();
+    assert!((3..12).contains(&refused), "{refused} of {} were refused", held.len());
+    let taken = server.resident_bytes().saturating_sub(before);
+    assert!(taken < 400 << 20, "{taken} bytes are held");
+    drop(held);
+    let begun = std::time::Instant::now();
+    while begin(0).1 != 200 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "the memory does not come back");
+    }
+}

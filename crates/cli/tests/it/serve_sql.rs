@@ -439,3 +439,41 @@ fn an_answer_that_pauses_is_not_cut_off() {
     let lines: Vec<&str> = reply.text().lines().collect();
     assert_eq!((lines.len(), lines[2], lines[4]), (5, &format!("[{to}]")[..], "{\"done\":true}"));
 }
+
+/// A statement that returns rows commits before the first of them is sent.
+#[test]
+fn a_client_that_is_too_slow_for_the_rows_of_a_commit_learns_of_the_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let mut client = server.connect();
+    lines(&mut client, "CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    let insert = format!("INSERT INTO t(b) {ENDLESS} SELECT hex(zeroblob(3000)) FROM n LIMIT 2000");
+    let run_slowly = |sql: &str, timeout_ms: u64| {
+        let body = json!({"sql": sql, "timeout_ms": timeout_ms}).to_string();
+        let head = format!("POST {SQL} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
+        let mut slow = server.connect();
+        slow.send(format!("{head}{body}").as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(timeout_ms + 1000));
+        let reply = slow.reply(false).unwrap();
+        let last: Value = serde_json::from_str(reply.text().lines().last().unwrap()).unwrap();
+        // A problem before the first piece is the whole response.
+        if last["error"].is_null() { last } else { last["error"].clone() }
+    };
+    let returning = format!("{insert} RETURNING *");
+    let mut timeout_ms = 1500;
+    let mut error = run_slowly(&returning, timeout_ms);
+    // On a busy machine the statement itself takes longer than that.
+    while error["type"] == "urn:pando:problem:time-limit" && timeout_ms < 20_000 {
+        assert_eq!(count(&mut client, "t"), 0, "{error}");
+        timeout_ms *= 2;
+        error = run_slowly(&returning, timeout_ms);
+    }
+    assert_eq!((&error["type"], &error["status"]), (&json!("urn:pando:problem:committed"), &json!(422)));
+    assert!(error["detail"].as_str().unwrap().contains("is committed"), "{error}");
+    assert_eq!(count(&mut client, "t"), 2000);
+    // Several statements are committed after the last row was sent.
+    let error = run_slowly(&format!("{insert} RETURNING *; SELECT 1"), 1500);
+    assert_eq!(error["type"], "urn:pando:problem:time-limit");
+    assert!(error["detail"].as_str().unwrap().contains("nothing was changed"), "{error}");
+    assert_eq!(count(&mut client, "t"), 2000);
+}

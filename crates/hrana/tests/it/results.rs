@@ -1,8 +1,9 @@
 //! Results, arguments, stored texts, bounds.
 
 use crate::support::{Client, sql};
-use pando_hrana::Stop;
+use pando_hrana::{Cursor, Lines, Stop};
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -220,4 +221,77 @@ fn statements_end_at_the_time_limit_and_when_their_client_leaves() {
     leaving.join().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(30));
     assert_eq!(client.rows("SELECT 1"), [["1"]], "the next request has its own time");
+}
+
+/// What a cursor replies whose client takes `pieces` pieces, and no further one.
+fn taken(client: &mut Client, steps: &Value, pieces: usize) -> String {
+    let body = json!({ "batch": { "steps": steps } }).to_string();
+    let cursor = Cursor::read(body.as_bytes()).unwrap();
+    let sent = Arc::new(Mutex::new((Vec::new(), pieces)));
+    let taking = Arc::clone(&sent);
+    let mut lines = Lines::new(None, move |piece| {
+        let (all, left) = &mut *taking.lock().unwrap();
+        if *left == 0 {
+            return Err(piece);
+        }
+        *left -= 1;
+        all.extend(piece);
+        Ok(())
+    });
+    client.stream.run_cursor(&cursor.batch, true, &Stop::after(Duration::from_secs(60)), &mut lines);
+    let last = lines.finish();
+    let (mut all, _) = std::mem::take(&mut *sent.lock().unwrap());
+    all.extend(last);
+    String::from_utf8(all).unwrap()
+}
+
+const NUMBERS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
+
+#[test]
+fn a_cursor_that_is_cut_ends_with_whole_lines() {
+    let mut client = Client::of(&sql());
+    let steps =
+        json!([{"stmt": {"sql": format!("{NUMBERS} SELECT i, hex(zeroblob(500)) FROM n LIMIT 500")}}]);
+    for pieces in 0..4 {
+        let text = taken(&mut client, &steps, pieces);
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (last, rows) = lines.split_last().unwrap();
+        assert_eq!(
+            (&last["type"], &last["error"]["code"]),
+            (&json!("step_error"), &json!("SQLITE_INTERRUPT"))
+        );
+        // No row is missing before the last one that was sent.
+        for (place, row) in rows[2..].iter().enumerate() {
+            assert_eq!(row["row"][0]["value"], (place + 1).to_string());
+        }
+        assert!(rows.len() > 64 * pieces, "{} rows of {pieces} pieces", rows.len());
+    }
+    // A row that is longer than several pieces has been sent in part. The error is a line of its own.
+    let steps = json!([{"stmt": {"sql": "SELECT 1, hex(zeroblob(500000))"}}]);
+    for pieces in 0..4 {
+        let text = taken(&mut client, &steps, pieces);
+        let bad = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_err()).count();
+        assert!(bad <= 1, "{pieces}: {bad}");
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!(last["type"], "step_error", "{pieces}");
+    }
+}
+
+#[test]
+fn a_write_whose_rows_are_not_taken_has_succeeded_for_conditions() {
+    let sql = sql();
+    let mut client = Client::of(&sql);
+    client.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b)").unwrap();
+    let insert = format!("INSERT INTO t(b) {NUMBERS} SELECT hex(zeroblob(500)) FROM n LIMIT 500 RETURNING *");
+    let note = |what: &str, condition: &str| {
+        json!({"stmt": {"sql": format!("INSERT INTO t(b) VALUES ('{what}')")},
+            "condition": {"type": condition, "step": 0}})
+    };
+    let steps = json!([{"stmt": {"sql": insert}}, note("succeeded", "ok"), note("failed", "error")]);
+    let text = taken(&mut client, &steps, 1);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let error = lines.iter().find(|line| line["type"] == "step_error").unwrap();
+    assert_eq!((&error["step"], &error["error"]["code"]), (&json!(0), &json!("ROWS_MISSING")));
+    assert_eq!(client.rows("SELECT b FROM t WHERE a > 500"), [["succeeded"]]);
+    assert_eq!(client.rows("SELECT count(*) FROM t"), [["501"]]);
 }

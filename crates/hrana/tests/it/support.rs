@@ -76,7 +76,7 @@ impl Client {
         let sent = Arc::clone(&pieces);
         let mut lines = Lines::new(Some("next"), move |piece| {
             sent.lock().unwrap().extend(piece);
-            true
+            Ok(())
         });
         self.stream.run_cursor(&cursor.batch, self.may_write, &stop(), &mut lines);
         let last = lines.finish();

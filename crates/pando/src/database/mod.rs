@@ -420,6 +420,25 @@ impl Database {
         self.shared.store.sync()
     }
 
+    /// Checks, without waiting for the disk, that no earlier failure has stopped all writing. A disk that has failed
+    /// since the last flush is noticed by the next one.
+    ///
+    /// # Errors
+    /// [`Latched`](ErrorKind::Latched) after such a failure; [`ReadOnly`](ErrorKind::ReadOnly);
+    /// [`Closed`](ErrorKind::Closed).
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// db.check_writes()?;
+    /// db.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check_writes(&self) -> Result<()> {
+        self.shared.store.check_writes()
+    }
+
     /// Returns why writes fail because the disk is full, or `None` if they do not. Reads go on, and so do commits
     /// that only delete. The state ends by itself after space becomes free: within a second, or with the next
     /// checkpoint.

@@ -239,6 +239,11 @@ pub struct Rights {
 }
 
 impl Rights {
+    /// Returns whether the sender has a valid token, or needs none.
+    pub fn is_known(&self) -> bool {
+        self.scope.is_some()
+    }
+
     /// Returns the scope over all databases; `None` if there is none.
     pub fn in_all(&self) -> Option<Scope> {
         self.scope.filter(|_| self.database.is_none())

@@ -6,6 +6,9 @@ use crate::limits::receive::Reception;
 use crate::limits::streams::{StreamPermit, Streams};
 use crate::wire::body::{Body, counted};
 use crate::wire::problem::{Answer, Problem};
+pub use crate::wire::response::FREE_ANSWER_BYTES;
+use crate::wire::response::Uncounted;
+use axum::http::Response;
 use std::sync::Arc;
 #[cfg(feature = "sql")]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +23,6 @@ const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and i
 
 /// The memory of values that were read as a whole, until their clients have received them.
 const RESPONSES_KIB: usize = 256 << 10;
-/// Shorter responses are not counted.
-pub const FREE_ANSWER_BYTES: usize = 64 << 10;
-
 /// Returns how much of that memory a response of this length is counted as.
 pub fn kib_of(bytes: usize) -> usize {
     bytes.div_ceil(1024).min(RESPONSES_KIB)
@@ -116,6 +116,18 @@ impl Room {
             Some(memory) => Body::whole(counted(value, memory)),
             None => Body::whole(value),
         })
+    }
+
+    /// Counts the body of a response that its handler has not counted, until the last of it was sent. Only the response
+    /// to a request that changes nothing may be refused.
+    pub fn count(&self, mut response: Response<Body>) -> Answer<Response<Body>> {
+        if response.extensions_mut().remove::<Uncounted>().is_some()
+            && let Body::Whole(Some(bytes)) = response.body_mut()
+            && let Some(memory) = self.answer_memory(bytes.len())?
+        {
+            *bytes = counted(std::mem::take(bytes), memory);
+        }
+        Ok(response)
     }
 
     /// Reserves the memory of a response of that length. A short one is not counted and gets `None`.
@@ -213,6 +225,7 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::response::{fixed, whole};
     use axum::http::StatusCode;
 
     #[test]
@@ -225,5 +238,12 @@ mod tests {
         assert!(room.body_of(vec![7; FREE_ANSWER_BYTES]).is_ok(), "a short one is not counted");
         drop(held);
         assert!(room.body_of(vec![7; 1 << 20]).is_ok());
+        let held: Vec<_> =
+            (0..1000).map_while(|_| room.count(whole("text/plain", vec![7; 1 << 20])).ok()).collect();
+        assert_eq!(held.len(), 256);
+        assert!(room.count(whole("text/plain", vec![7; FREE_ANSWER_BYTES])).is_ok(), "it is short");
+        assert!(room.count(fixed("text/plain", vec![7; 1 << 20])).is_ok(), "it is counted elsewhere");
+        drop(held);
+        assert!(room.count(whole("text/plain", vec![7; 1 << 20])).is_ok());
     }
 }

@@ -13,7 +13,7 @@ use crate::calls::operation::{Access, Operation};
 use crate::data::conditions::{Conditions, etag, etag_header};
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::response::{not_modified, whole};
+use crate::wire::response::{fixed, not_modified};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, ETAG};
 use pando::remote::Capability;
@@ -115,7 +115,7 @@ fn file(name: &str, call: &Call) -> Answer {
     let file = FILES.iter().find(|file| file.name == name).ok_or_else(missing)?;
     let mut response = match conditions.has_this_already(&file.tag)? {
         true => not_modified(),
-        false => whole(file.content_type, file.content),
+        false => fixed(file.content_type, file.content),
     };
     let headers = response.headers_mut();
     headers.insert(ETAG, etag_header(&file.tag));

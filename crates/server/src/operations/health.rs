@@ -1,5 +1,6 @@
 //! The health and the figures of the server: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
 
+use crate::access::auth::{Gatekeeper, Rights};
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::operation::{Access, Operation, on_both};
@@ -41,8 +42,14 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Nothing,
         Kind::Other,
         "Check that the server accepts requests, including writes",
-        |parts, _, _| Box::pin(readyz(parts.connections(), parts.data(), parts.entity.open())),
-        store: |parts, _, _| Box::pin(store::health::readyz(parts.connections(), parts.entity.open())),
+        |parts, call, _| {
+            let ready = readyz(parts.connections(), parts.data(), parts.entity.open());
+            Box::pin(without_detail(ready, parts.keeper(), call))
+        },
+        store: |parts, call, _| {
+            let ready = store::health::readyz(parts.connections(), parts.entity.open());
+            Box::pin(without_detail(ready, parts.keeper(), call))
+        },
     )
     .responses(&[(200, "It does"), (503, "It does not")])
     .sends(&["text/plain"])
@@ -65,8 +72,10 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Any,
         Kind::Other,
         "Get counters since the start of the server",
-        |parts, _, _| {
-            Box::pin(ready(Ok(whole("application/json", server(&Figures::from_parts(parts)).to_string()))))
+        |parts, call, _| {
+            let rights = parts.keeper.rights(&call.headers);
+            let shown = server(&Figures::from_parts(parts), &rights);
+            Box::pin(ready(Ok(whole("application/json", shown.to_string()))))
         },
         store: |parts, _, _| {
             Box::pin(ready(Ok(whole("application/json", store::health::server(parts).to_string()))))
@@ -83,7 +92,22 @@ pub(super) fn ending() -> Problem {
 
 /// Returns the problem of a server that cannot accept requests because of another one.
 pub(super) fn not_ready(problem: Problem) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail)
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, problem.detail)
+}
+
+/// The name of that problem.
+pub(super) const NOT_READY: &str = "not-ready";
+
+/// Returns the answer without the reason of a failure, which can have paths and addresses, if the client has no valid
+/// token where tokens are required. Load balancers need the status alone.
+async fn without_detail(answer: impl Future<Output = Answer>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
+    answer.await.map_err(|mut problem| {
+        if problem.kind == NOT_READY && !keeper.rights(&call.headers).is_known() {
+            problem.detail = "the server cannot take writes; send a token to learn why".to_owned();
+            problem.cause = None;
+        }
+        problem
+    })
 }
 
 /// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
@@ -103,16 +127,16 @@ async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<
             && snapshot.tables()?.is_empty()
         {
             let detail = format!("the replica has copied nothing yet: {why}");
-            return Err(not_ready(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)));
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, detail));
         }
     }
     let lag = replicas.and_then(|replicas| replicas.lag(DEFAULT_DATABASE, &default.db));
-    // After a failure that stopped all writing, every sync returns that error.
+    // It syncs nothing: anybody may ask, and each request would flush what `lazy` and `buffered` keep from the disk.
     let looked = hand_off(move || {
         if let Some(refusal) = default.ship().and_then(|ship| ship.refusal()) {
             return Err(refusal.into());
         }
-        default.db.sync()?;
+        default.db.check_writes()?;
         default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
     });
     looked.await.map_err(not_ready)?;
@@ -135,8 +159,8 @@ async fn show_metrics(figures: Figures, call: Call) -> Answer {
 }
 
 /// Returns the figures of the server for the dashboard and for programs. They are counts since the start; read them
-/// twice to compute rates.
-fn server(figures: &Figures) -> Value {
+/// twice to compute rates. A token of one database gets nothing about others, and no addresses and errors.
+fn server(figures: &Figures, rights: &Rights) -> Value {
     let observed = &figures.watch.observed;
     let kinds: Map<String, Value> =
         Kind::ALL.iter().map(|kind| (kind.name().to_owned(), requests(observed, *kind))).collect();
@@ -150,20 +174,22 @@ fn server(figures: &Figures) -> Value {
         "streams": figures.room.streams(),
         "open_databases": figures.data.databases.all_open().len(),
         "role": if figures.data.databases.is_replica() { "replica" } else { "primary" },
-        "replica": replica(&figures.data.databases),
-        "backups": figures.schedule.as_ref().map(|schedule| backups(schedule)),
+        "replica": replica(&figures.data.databases, rights),
+        "backups": figures.schedule.as_ref().map(|schedule| backups(schedule, rights)),
         "requests": kinds,
     })
 }
 
-/// Returns what a replica follows, and the lag of each database; null for a primary.
-fn replica(databases: &Databases) -> Value {
+/// Returns what a replica follows, and the lag of each database that the client may read; null for a primary.
+fn replica(databases: &Databases, rights: &Rights) -> Value {
     let Some(replicas) = databases.replicas().filter(|replicas| replicas.is_replica()) else {
         return Value::Null;
     };
+    let is_for_all = rights.in_all().is_some();
     let lag = |(name, open): (String, Arc<Open>)| {
+        rights.in_database(&name)?;
         let lag = replicas.lag(&name, &open.db)?;
-        let described = json!({
+        let mut described = json!({
             "up": lag.is_up,
             "applied_commit": lag.applied_commit,
             "newest_commit": lag.newest_commit,
@@ -171,30 +197,40 @@ fn replica(databases: &Databases) -> Value {
             "lag_seconds": lag.seconds,
             "copying": lag.is_copying,
             "copies": lag.copies,
-            "error": lag.error,
         });
+        if is_for_all {
+            described["error"] = json!(lag.error);
+        }
         Some((name, described))
     };
     let lags: Map<String, Value> = databases.all_open().into_iter().filter_map(lag).collect();
-    json!({ "source": replicas.source.address(), "primary": replicas.source.primary(), "databases": lags })
+    let mut described = json!({ "databases": lags });
+    if is_for_all {
+        described["source"] = json!(replicas.source.address());
+        described["primary"] = json!(replicas.source.primary());
+    }
+    described
 }
 
-/// Returns the results of scheduled backups by database.
-fn backups(schedule: &Schedule) -> Value {
+/// Returns the results of scheduled backups, by database that the client may read.
+fn backups(schedule: &Schedule, rights: &Rights) -> Value {
     let describe = |(name, of): (String, Results)| {
-        let described = json!({
+        rights.in_database(&name)?;
+        let mut described = json!({
             "newest_s": of.newest_s(),
             "kept": of.kept,
             "kept_bytes": of.kept_bytes,
             "taken": of.taken,
             "failures": of.failures,
-            "error": of.error,
             "last_bytes": of.bytes,
             "last_ms": of.took.as_millis() as u64,
         });
-        (name, described)
+        if rights.in_all().is_some() {
+            described["error"] = json!(of.error);
+        }
+        Some((name, described))
     };
-    let databases: Map<String, Value> = schedule.results().into_iter().map(describe).collect();
+    let databases: Map<String, Value> = schedule.results().into_iter().filter_map(describe).collect();
     json!({ "every_s": schedule.every().as_secs_f64(), "databases": databases })
 }
 

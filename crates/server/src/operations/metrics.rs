@@ -17,9 +17,9 @@ use crate::log::dropped_lines;
 use crate::watch::machine::{Disk, Process};
 use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
 use crate::watch::watcher::Watch;
-use crate::wire::form::write_escaped;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::raw_parameter;
+use pando::prometheus_label;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -33,6 +33,8 @@ const SHOWN_EVERY: usize = 8;
 /// The number of tables of a database that have samples of their own, unless the request asks for all. The page is
 /// scraped every few seconds.
 const TOP_TABLES: usize = 100;
+/// The number of consumers of a database that have samples: those that are furthest behind. Clients create consumers.
+const TOP_CONSUMERS: usize = 100;
 
 /// The parts of a server that have counters.
 #[derive(Debug)]
@@ -340,16 +342,16 @@ fn shipping(databases: &Databases, out: &mut String) {
     }
 }
 
-/// Writes how far each consumer of changes is behind.
+/// Writes how far consumers of changes are behind.
 fn consumers(databases: &Databases, out: &mut String) -> Answer<()> {
     let (mut lags, mut lost) = (String::new(), String::new());
     for (database, open) in databases.all_open() {
         let newest = open.db.snapshot()?.commit_number();
-        for consumer in open.db.consumers()? {
-            let mut name = Vec::new();
-            write_escaped(consumer.name.as_bytes(), &mut name);
-            let labels =
-                format!("{{database=\"{database}\",consumer=\"{}\"}}", String::from_utf8_lossy(&name));
+        let mut consumers = open.db.consumers()?;
+        consumers.sort_by_key(|consumer| consumer.position);
+        for consumer in consumers.iter().take(TOP_CONSUMERS) {
+            let name = prometheus_label(&consumer.name);
+            let labels = format!("{{database=\"{database}\",consumer=\"{name}\"}}");
             let lag = newest.saturating_sub(consumer.position);
             let _ = writeln!(lags, "pando_consumer_lag_commits{labels} {lag}");
             let _ = writeln!(lost, "pando_consumer_lost{labels} {}", u8::from(consumer.is_lost));

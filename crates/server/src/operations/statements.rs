@@ -28,7 +28,7 @@ pub const OPERATIONS: &[Operation] = &[on_both!(
     CONFLICT,
     TOO_LARGE,
     LATE,
-    (422, "The statements exceeded their time limit; nothing was changed"),
+    (422, "The statements exceeded their time limit; nothing was changed, unless the type is `committed`"),
     (501, "The server was built without SQL"),
     FULL,
 ])

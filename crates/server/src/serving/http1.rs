@@ -8,7 +8,9 @@
 //! 3. A client that has closed only its sending side still gets a response, because it cannot be distinguished from one
 //!    that has disconnected until something is written. Only SQL statements are cancelled [`GRACE`] after such a close,
 //!    because they may take long without writing, and others wait for their place.
-//! 4. What the client sends passes a [`Gate`], which also adds a body to refusals of the HTTP library.
+//! 4. What the client sends passes a [`Gate`], which also adds a body to refusals of the HTTP library. The library
+//!    refuses a head only between two responses, so only the first write after a response is compared with a refusal:
+//!    a value may contain the same bytes. [`Sending`] notes when a response has ended.
 //! 5. A stream that lost its place ([`streams`](crate::limits::streams)) ends with its connection.
 //! 6. There is no timer for each request. Each connection has one, which fires seldom and compares counters. It and the
 //!    other events that a request does not cause are polled only when they have happened ([`Rare`]).
@@ -24,6 +26,7 @@ use crate::wire::body::{Body, Working};
 use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
 use crate::wire::stream::{Stream, hand_over};
 use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -56,6 +59,10 @@ struct Signs {
     has_ended: Notify,
     /// Notifies that the stream has lost its place.
     cut: Arc<Notify>,
+    /// Whether a request has begun whose response has not been handed over completely to the library.
+    is_responding: Arc<AtomicBool>,
+    /// Whether all responses were sent, so that a write can only be a refusal of the library, until a request begins.
+    is_between: AtomicBool,
     /// Whether a head is being received.
     is_within_head: AtomicBool,
     /// Whether the rest of a head did not arrive in time, so that the client gets 408.
@@ -73,7 +80,23 @@ impl Signs {
     fn begin(&self, is_given_up_early: bool) {
         self.note();
         self.working.set(true);
-        self.is_given_up_early.store(is_given_up_early, Ordering::Relaxed); // Relaxed: as above.
+        // Relaxed for these: as above.
+        self.is_responding.store(true, Ordering::Relaxed);
+        self.is_between.store(false, Ordering::Relaxed);
+        self.is_given_up_early.store(is_given_up_early, Ordering::Relaxed);
+    }
+
+    /// Notes that the library has nothing more to write at the moment.
+    fn flushed(&self) {
+        // Relaxed for both: only one thread uses them.
+        if !self.is_responding.load(Ordering::Relaxed) {
+            self.is_between.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns a body that notes its end.
+    fn sending(&self, body: Body) -> Sending {
+        Sending { body, is_responding: Arc::clone(&self.is_responding) }
     }
 
     /// Returns whether to check that the client has stopped sending.
@@ -110,7 +133,7 @@ pub async fn serve(
     mut ending: watch::Receiver<bool>,
 ) {
     let (patience, head_bytes) = (service.limits().head_timeout, service.limits().head_bytes);
-    let signs = Arc::new(Signs::default());
+    let signs = Arc::new(Signs { is_between: AtomicBool::new(true), ..Signs::default() });
     let mut http = http1::Builder::new();
     http.max_buf_size(head_bytes).half_close(true);
     let answer = service_fn(|request: Request<Incoming>| {
@@ -175,22 +198,54 @@ struct Responding<'s> {
 }
 
 impl Future for Responding<'_> {
-    type Output = Result<Response<Body>, Infallible>;
+    type Output = Result<Response<Sending>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // A response that is there at once is whole, and has no place of a stream.
-        if matches!(self.answering, Answering::Ready(_)) {
-            return Pin::new(&mut self.answering).poll(context);
-        }
-        let mut answer = ready!(Pin::new(&mut self.answering).poll(context));
-        self.signs.working.set(false);
-        if let Ok(response) = &mut answer {
+        let is_ready = matches!(self.answering, Answering::Ready(_));
+        let Ok(mut response) = ready!(Pin::new(&mut self.answering).poll(context));
+        if !is_ready {
+            self.signs.working.set(false);
             if let Some(place) = response.extensions_mut().remove::<Arc<Place>>() {
                 self.signs.end_with(&place);
             }
             response.body_mut().be_watched_by(&self.signs.working);
         }
-        Poll::Ready(answer)
+        Poll::Ready(Ok(response.map(|body| self.signs.sending(body))))
+    }
+}
+
+/// The body of a response, which notes when the library needs it no more: all of the response was handed over then.
+struct Sending {
+    body: Body,
+    is_responding: Arc<AtomicBool>,
+}
+
+impl HttpBody for Sending {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    #[inline]
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // Relaxed: only one thread uses it.
+        self.is_responding.store(false, Ordering::Relaxed);
     }
 }
 
@@ -274,8 +329,12 @@ impl Watched {
     }
 
     /// Replaces a head of the library's own, and everything after it, by a refusal with a body. Returns whether `bytes`
-    /// was such a head.
+    /// was such a head. A part of a response of the service is none, whatever its bytes.
     fn poll_refuse(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<bool>> {
+        // Relaxed: only one thread uses it.
+        if !self.signs.is_between.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(false));
+        }
         if self.refusal.is_none() {
             // Relaxed: only one thread uses it.
             let is_late = self.signs.is_late.load(Ordering::Relaxed);
@@ -377,6 +436,8 @@ impl AsyncWrite for Watched {
         if self.signs.looks_for_end() {
             self.look_for_end(context);
         }
+        // The library flushes the socket when it has written everything it has.
+        self.signs.flushed();
         self.stream().poll_flush(context)
     }
 

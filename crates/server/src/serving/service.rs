@@ -252,6 +252,10 @@ impl Service {
                 Err(found.refusal(uri.path()))
             }
         };
+        let answer = match head.method {
+            Method::GET => answer.and_then(|response| settings.room.count(response)),
+            _ => answer,
+        };
         let mut response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
         // A response that is sent in pieces may hold a place of a stream, which would wait for the client's body.
         let is_whole = matches!(response.body(), Body::Whole(_));

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of every problem that a response of this server can have, in order. [`OTHER`] counts those that are not
 /// here, which a debug build rejects.
-pub const REASONS: [&str; 55] = [
+pub const REASONS: [&str; 56] = [
     "bad-request",
     "busy",
     "closed",
+    "committed",
     "concurrency-limit",
     "conflict",
     "constraint",

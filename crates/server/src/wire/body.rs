@@ -208,14 +208,14 @@ impl HttpBody for Permitted {
 }
 
 /// Wraps bytes that are counted as `memory` until the last clone is dropped.
-pub fn counted(bytes: Vec<u8>, memory: OwnedSemaphorePermit) -> Bytes {
-    struct Counted {
-        bytes: Vec<u8>,
+pub fn counted(bytes: impl AsRef<[u8]> + Send + 'static, memory: OwnedSemaphorePermit) -> Bytes {
+    struct Counted<B> {
+        bytes: B,
         _memory: OwnedSemaphorePermit,
     }
-    impl AsRef<[u8]> for Counted {
+    impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
         fn as_ref(&self) -> &[u8] {
-            &self.bytes
+            self.bytes.as_ref()
         }
     }
     Bytes::from_owner(Counted { bytes, _memory: memory })

@@ -10,6 +10,13 @@ use serde::Serialize;
 pub const COMMIT: HeaderName = HeaderName::from_static("pando-commit");
 /// The header with the number of the commit that the database must have before a request is served.
 pub const MIN_COMMIT: HeaderName = HeaderName::from_static("pando-min-commit");
+/// Shorter responses are not counted.
+pub const FREE_ANSWER_BYTES: usize = 64 << 10;
+
+/// Marks a response whose body is in memory, and which the service counts because its handler has not.
+#[derive(Clone, Copy, Debug)]
+pub struct Uncounted;
+
 /// The content type of one object per line.
 pub const NDJSON: &str = "application/x-ndjson";
 
@@ -58,8 +65,19 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     response
 }
 
-/// Returns 200 with a body that is in memory.
+/// Returns 200 with a body that is in memory. The service counts it if it is not short.
 pub fn whole(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let body = body.into();
+    let is_short = body.len() <= FREE_ANSWER_BYTES;
+    let mut response = typed(content_type, Response::new(Body::whole(body)));
+    if !is_short {
+        response.extensions_mut().insert(Uncounted);
+    }
+    response
+}
+
+/// Returns 200 with a body that is a part of the program, or is counted elsewhere.
+pub fn fixed(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     typed(content_type, Response::new(Body::whole(body)))
 }
 
@@ -76,7 +94,7 @@ pub fn typed(content_type: &'static str, mut response: Response<Body>) -> Respon
 
 /// Returns a page that never changes. It loads no script or style from elsewhere, and no other site may frame it.
 pub fn page(content_type: &'static str, content: &'static [u8]) -> Response<Body> {
-    let mut response = whole(content_type, content);
+    let mut response = fixed(content_type, content);
     let headers = response.headers_mut();
     let policy = "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
                   frame-ancestors 'none'";

@@ -39,16 +39,19 @@ impl Store {
     ///
     /// # Errors
     /// [`TooOld`](ErrorKind::TooOld) if the consumer has lost its position; [`Locked`](ErrorKind::Locked) if it is
-    /// open; [`Invalid`](ErrorKind::Invalid) for a name that is empty or longer than 100 bytes;
+    /// open; [`Invalid`](ErrorKind::Invalid) for a new name that is empty, longer than 100 bytes,
+    /// or has a control character;
     /// [`ReadOnly`](ErrorKind::ReadOnly); errors of writing its file.
     pub fn consumer(self: &Arc<Self>, name: &str) -> Result<Consumer> {
-        consumers::check_name(name)?;
         self.check_open()?;
         self.latch.check()?;
         let known = lock(&self.consumers).get(name).cloned();
         let known = match known {
             Some(known) => known,
-            None => self.make_consumer(name)?,
+            None => {
+                consumers::check_name(name)?;
+                self.make_consumer(name)?
+            }
         };
         if known.is_open.swap(true, Ordering::SeqCst) {
             return Err(Error::new(

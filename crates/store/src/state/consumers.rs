@@ -64,6 +64,12 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
             "the name of a consumer must have 1 to {MAX_NAME_BYTES} bytes, not {length}"
         )));
     }
+    // Names are labels of metrics, and words in logs. Consumers from before this rule can be opened, and dropped.
+    if let Some(control) = name.chars().find(|character| character.is_control()) {
+        return Err(Error::invalid(format!(
+            "the name of a consumer must not have a control character, as {control:?} in {name:?} is"
+        )));
+    }
     Ok(())
 }
 

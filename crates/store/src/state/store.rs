@@ -176,6 +176,12 @@ impl Store {
         self.latch.cause()
     }
 
+    /// Returns an error if the store is closed, read-only, or was stopped by a failure.
+    pub fn check_writes(&self) -> Result<()> {
+        self.check_open()?;
+        self.latch.check()
+    }
+
     /// Stops all writing because of `cause`, as after a failed write: a thread that works for the store cannot
     /// continue.
     pub fn stop_writing(&self, cause: Error) {

@@ -1,7 +1,8 @@
 //! The databases of a remote store. One is opened when a request needs it, and stays open.
 //!
 //! 1. A look-up in a map finds an open database, without a lock. The map is replaced when a database is opened.
-//! 2. Databases are opened one after the other, under a gate, by threads that may wait.
+//! 2. A database is opened by a thread that may wait, while others wait for the same one. A bounded number of different
+//!    ones is opened at a time, so that a slow opening does not stop the others.
 //! 3. An open database has connections to the store. Those that no request has used for a while are closed, and opened
 //!    again when a request needs them. When too many databases are open, those that no request uses are closed.
 //! 4. The writes of all open transactions share a limit of memory.
@@ -14,7 +15,11 @@ use crate::stores::Stores;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use pando::remote::{RemoteDatabase, WriteMemory};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The largest number of databases that are opened at a time. Each takes a connection to the store.
+const OPENINGS: usize = 16;
 
 /// All databases of a store.
 #[derive(Debug)]
@@ -23,8 +28,44 @@ pub struct RemoteDatabases {
     most_open: usize,
     memory: Arc<WriteMemory>,
     open: ArcSwap<Names<Arc<Open<Remote>>>>,
-    gate: Mutex<()>,
+    openings: Openings,
+    /// Held while the map is replaced.
+    installing: Mutex<()>,
     listing: Mutex<()>,
+}
+
+/// The names of the databases that are being opened.
+#[derive(Debug, Default)]
+struct Openings {
+    names: Mutex<BTreeSet<String>>,
+    ended: Condvar,
+}
+
+/// An opening, which ends when it is dropped.
+struct Opening<'o> {
+    openings: &'o Openings,
+    name: &'o str,
+}
+
+impl Openings {
+    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other thread opens this database, and there is a place for the opening.
+    fn begin<'o>(&'o self, name: &'o str) -> Opening<'o> {
+        let must_wait = |names: &mut BTreeSet<String>| names.len() >= OPENINGS || names.contains(name);
+        let waited = self.ended.wait_while(self.names(), must_wait);
+        waited.unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        Opening { openings: self, name }
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.openings.names().remove(self.name);
+        self.openings.ended.notify_all();
+    }
 }
 
 fn check_name(name: &str) -> Answer<()> {
@@ -44,13 +85,10 @@ impl RemoteDatabases {
             most_open,
             memory: WriteMemory::new(memory_bytes),
             open: ArcSwap::default(),
-            gate: Mutex::default(),
+            openings: Openings::default(),
+            installing: Mutex::default(),
             listing: Mutex::default(),
         }
-    }
-
-    fn gate(&self) -> MutexGuard<'_, ()> {
-        self.gate.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Returns a handle to the database if it is open.
@@ -64,7 +102,7 @@ impl RemoteDatabases {
     /// 404 if there is none of this name; 400 for a name that no database can have.
     pub fn open(&self, name: &str) -> Answer<Arc<Open<Remote>>> {
         check_name(name)?;
-        let _gate = self.gate();
+        let _opening = self.openings.begin(name);
         if let Some(open) = self.get_open(name) {
             return Ok(open);
         }
@@ -79,7 +117,7 @@ impl RemoteDatabases {
     /// 400 for a name that no database of the store can have.
     pub fn create(&self, name: &str) -> Answer<(Arc<Open<Remote>>, bool)> {
         check_name(name)?;
-        let _gate = self.gate();
+        let _opening = self.openings.begin(name);
         if let Some(open) = self.get_open(name) {
             return Ok((open, false));
         }
@@ -87,10 +125,11 @@ impl RemoteDatabases {
         Ok((self.install(name, db), is_new))
     }
 
-    /// Makes a database available. The caller holds the gate.
+    /// Makes a database available. The caller has begun its opening.
     fn install(&self, name: &str, db: RemoteDatabase) -> Arc<Open<Remote>> {
         let db = db.with_write_memory(Arc::clone(&self.memory));
         let open = Arc::new(Open::with_own(db.clone(), RemoteOwn::new(&db)));
+        let _installing = self.installing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Names::clone(&self.open.load());
         if all.len() >= self.most_open {
             // Besides the two maps, only requests have handles. A request that finds the old map a moment later uses
@@ -138,5 +177,74 @@ impl RemoteDatabases {
     /// Closes all databases at the end of the server.
     pub fn close_all(&self) {
         self.all_open().into_iter().for_each(|(_, open)| open.db.close());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando::Result;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A store without databases. Looking for the one named `slow` takes until `go` says so.
+    #[derive(Debug)]
+    struct Slow {
+        begun: Mutex<mpsc::Sender<()>>,
+        go: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Stores for Slow {
+        fn open(&self, name: &str) -> Result<Option<RemoteDatabase>> {
+            if name == "slow" {
+                self.begun.lock().unwrap().send(()).unwrap();
+                self.go.lock().unwrap().recv().unwrap();
+            }
+            Ok(None)
+        }
+
+        fn create(&self, _: &str) -> Result<(RemoteDatabase, bool)> {
+            Err(pando::Error::invalid("this store creates nothing"))
+        }
+
+        fn names(&self) -> Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+
+        fn connections(&self) -> usize {
+            1
+        }
+
+        fn idle(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+    }
+
+    #[test]
+    fn a_slow_opening_does_not_stop_others() {
+        let (begun, has_begun) = mpsc::channel();
+        let (go, goes) = mpsc::channel();
+        let store = Slow { begun: Mutex::new(begun), go: Mutex::new(goes) };
+        let databases = Arc::new(RemoteDatabases::new(Arc::new(store), 8, 1 << 20));
+        let open = |name: &'static str| {
+            let databases = Arc::clone(&databases);
+            let (done, is_done) = mpsc::channel();
+            thread::spawn(move || done.send(databases.open(name).map(drop).unwrap_err().status.as_u16()));
+            is_done
+        };
+        let within = Duration::from_secs(20);
+        let slow = open("slow");
+        has_begun.recv_timeout(within).unwrap();
+        assert_eq!(open("other").recv_timeout(within), Ok(404), "another one does not wait");
+        // The same one is not opened twice at a time.
+        let second = open("slow");
+        assert!(has_begun.recv_timeout(Duration::from_millis(100)).is_err());
+        go.send(()).unwrap();
+        assert_eq!(slow.recv_timeout(within), Ok(404));
+        has_begun.recv_timeout(within).unwrap();
+        go.send(()).unwrap();
+        assert_eq!(second.recv_timeout(within), Ok(404));
+        assert!(databases.openings.names().is_empty());
     }
 }

@@ -18,13 +18,13 @@ use crate::operations::documents::address::{Asked, text_of, values_of};
 use crate::operations::documents::columns::Columns;
 use crate::operations::documents::described::Described;
 use crate::operations::ranges::value_bytes;
-use crate::send::records::{Batches, Part, RecordsBody};
+use crate::send::records::{Batches, Nothing, Part, RecordsBody};
 use crate::watch::observe::Kind;
 #[cfg(feature = "arrow")]
 use crate::wire::accept::{ARROW_STREAM, is_accepted};
 use crate::wire::digits::{from_hex, hex};
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::response::{NDJSON, streamed, typed};
+use crate::wire::response::{NDJSON, typed};
 use crate::wire::target::raw_parameter;
 use rows::{DynamicTable, KeyRange, Position, RowFormat, RowWriter, Value};
 use std::collections::VecDeque;
@@ -368,7 +368,8 @@ async fn scan<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Ans
             Ok(lines)
         };
         let lines = data.transactions.run(&database, &token, move |_, tx| look(tx)).await?;
-        return Ok(streamed(content_type, axum::body::Body::from(lines)));
+        let lines = VecDeque::from([Part::Bytes(lines.into())]);
+        return Ok(typed(content_type, RecordsBody::response(&room, Nothing, lines).await?));
     }
     let open = data.database(&asked.database).await?;
     let limit = which.limit.unwrap_or(u64::MAX);

@@ -16,7 +16,7 @@ use crate::wire::body::{Body, counted};
 use crate::wire::digits::{hex, random};
 use crate::wire::pipe::pipe;
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::response::{NDJSON, json, streamed, typed, whole};
+use crate::wire::response::{NDJSON, fixed, json, streamed, typed};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
@@ -173,7 +173,10 @@ impl<E: Queried> Turn<E> {
             let stop = Stop::after_or(self.time, move || watch.is_over());
             let writer = Arc::new(writer);
             let sending = Arc::clone(&writer);
-            let mut lines = Lines::new(Some(&baton), move |piece| sending.write(Bytes::from(piece)).is_ok());
+            let mut lines = Lines::new(Some(&baton), move |piece| {
+                let piece = Bytes::from(piece);
+                sending.write(piece.clone()).map_err(|_| piece.into())
+            });
             held.session.stream.run_cursor(&asks.batch, self.may_write, &stop, &mut lines);
             // The stream is there before its client has read the last line.
             self.keep_as(&baton, held);
@@ -186,7 +189,7 @@ impl<E: Queried> Turn<E> {
         tokio::task::spawn_blocking(work);
         let first = reader.next().await.transpose()?.unwrap_or_default();
         if reader.is_over() {
-            return Ok(whole(NDJSON, first));
+            return Ok(fixed(NDJSON, first));
         }
         Ok(streamed(NDJSON, axum::body::Body::new(reader.with_first(first))))
     }

@@ -34,7 +34,7 @@ use crate::watch::slow::Asked;
 use crate::wire::accept::{ARROW_STREAM, is_accepted};
 use crate::wire::pipe::{Reader, pipe};
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::response::{NDJSON, streamed, whole};
+use crate::wire::response::{NDJSON, fixed, streamed};
 use crate::wire::target::raw_parameter;
 use axum::http::HeaderMap;
 use output::{Form, Output};
@@ -134,7 +134,8 @@ async fn begin(mut reader: Reader, form: Form) -> Answer {
         Form::Arrow => ARROW_STREAM,
     };
     if reader.is_over() {
-        return Ok(whole(kind, first));
+        // The permits of statements bound it: it is hardly longer than a piece.
+        return Ok(fixed(kind, first));
     }
     Ok(streamed(kind, axum::body::Body::new(reader.with_first(first))))
 }

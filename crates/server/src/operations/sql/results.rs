@@ -9,7 +9,7 @@
 //! | `{"rows":1}` | the end of the query; with `"changes"` if it also changed rows |
 //! | `{"changes":3}` | a statement without rows, and how many it changed |
 //! | `{"done":true}` | all statements have run, and their changes are committed |
-//! | `{"error":{...}}` | an error, as a problem; nothing was changed |
+//! | `{"error":{...}}` | an error, as a problem; nothing was changed, except with the problem `committed` |
 //!
 //! JSON is the same as one document, `{"results":[{"columns":[...],"rows":[[...]]},{"changes":3}]}`. CSV has the rows
 //! of one statement after a line of names. After an error these two break off, so that no client takes a part for the
@@ -247,6 +247,16 @@ pub fn stopped(time: std::time::Duration) -> Problem {
         time.as_millis()
     );
     Problem::new(axum::http::StatusCode::UNPROCESSABLE_ENTITY, "time-limit", detail)
+}
+
+/// Returns the problem of a writer that was stopped after its statement was committed.
+pub fn cut(time: std::time::Duration) -> Problem {
+    let detail = format!(
+        "the statement is committed, but not all of its rows were sent within {} ms; do not run it again: \
+         read the rows with a SELECT",
+        time.as_millis()
+    );
+    Problem::new(axum::http::StatusCode::UNPROCESSABLE_ENTITY, "committed", detail)
 }
 
 #[cfg(test)]

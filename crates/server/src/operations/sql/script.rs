@@ -2,7 +2,7 @@
 
 use super::output::{Failed, Output};
 use super::parameters::Parameters;
-use super::results::stopped;
+use super::results::{cut, stopped};
 use crate::data::replicas::KIND;
 use crate::wire::pipe::Watch;
 use crate::wire::problem::{Answer, Problem};
@@ -44,7 +44,8 @@ const NO_MEMORY: i32 = 7;
 
 impl Script {
     /// Runs the statements to their end, or until `watch` reports that they are no longer wanted. An error leaves
-    /// nothing changed.
+    /// nothing changed, except the problem `committed`: a single statement that writes is committed before the first of
+    /// its rows is sent.
     pub fn run(mut self, sql: &Sql, watch: Watch, output: &mut Output) -> Answer<()> {
         let text = std::mem::take(&mut self.text);
         let statements = statements_of(&text)?;
@@ -107,7 +108,10 @@ impl Script {
             return Err(Problem::bad_request(detail));
         }
         let mut rows = statement.query(&values).map_err(|error| self.problem(error))?;
+        // A statement that writes has run to its end; outside of a transaction it is committed.
+        let is_committed = writes && connection.is_autocommit();
         let failed = |failed| match failed {
+            Failed::Stopped if is_committed => cut(self.time),
             Failed::Stopped => stopped(self.time),
             Failed::Problem(problem) => *problem,
         };

@@ -6,7 +6,7 @@ use crate::data::engine::Remote;
 use crate::data::open::Open;
 use crate::limits::connections::Connections;
 use crate::limits::handoff::hand_off;
-use crate::operations::health::{ending, not_ready, requests};
+use crate::operations::health::{NOT_READY, ending, not_ready, requests};
 use crate::operations::metrics::{self, Figures, all_tables};
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
@@ -48,7 +48,7 @@ pub async fn readyz(connections: Arc<Connections>, default: Answer<Arc<Open<Remo
     };
     let late = |_| {
         let detail = format!("the store did not respond within {} s", REACHED_WITHIN.as_secs());
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, NOT_READY, detail)
     };
     timeout(REACHED_WITHIN, looked).await.map_err(late)?.map_err(not_ready)?;
     Ok(whole("text/plain", "ready\n"))
