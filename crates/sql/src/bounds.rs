@@ -72,18 +72,7 @@ pub(crate) fn bounds<'v>(
         at += 1;
         if value.is_null() {
             let is_strange = !is_of_sqlite && matches!(kind, ColumnType::Float | ColumnType::Any);
-            // A primary key has no nulls.
-            match (plan.nulls >> part & 1 == 1, plan.way > 0) {
-                (true, true) if is_strange => {
-                    let nulls = [Value::Null, Value::Float(f64::NAN)];
-                    ranges.split(2, |bounds, number| bounds.equal.push(nulls[number].clone()));
-                }
-                (true, true) => ranges.all().for_each(|bounds| bounds.equal.push(Value::Null)),
-                (true, false) if is_strange => {
-                    ranges.all().for_each(|bounds| bounds.equal.push(Value::Float(f64::NAN)));
-                }
-                _ => return None,
-            }
+            narrow_to_null(&mut ranges, &plan, part, is_strange)?;
             continue;
         }
         if !is_of_sqlite && let Some((lower, upper)) = shown_as(kind, &value) {
@@ -156,6 +145,23 @@ pub(crate) fn bounds<'v>(
     }
     (ranges.first.lower, ranges.first.upper) = (lower, upper);
     Some(ranges)
+}
+
+/// Narrows the ranges to the nulls of a part. `None`: it has none. `is_strange`: SQL shows NaN there as null.
+fn narrow_to_null(ranges: &mut Ranges<'_>, plan: &Plan, part: usize, is_strange: bool) -> Option<()> {
+    // A primary key has no nulls.
+    match (plan.nulls >> part & 1 == 1, plan.way > 0) {
+        (true, true) if is_strange => {
+            let nulls = [Value::Null, Value::Float(f64::NAN)];
+            ranges.split(2, |bounds, number| bounds.equal.push(nulls[number].clone()));
+        }
+        (true, true) => ranges.all().for_each(|bounds| bounds.equal.push(Value::Null)),
+        (true, false) if is_strange => {
+            ranges.all().for_each(|bounds| bounds.equal.push(Value::Float(f64::NAN)));
+        }
+        _ => return None,
+    }
+    Some(())
 }
 
 /// Returns the other values of a column of any type that SQL shows as this one.
