@@ -5,6 +5,7 @@ mod beginnings;
 mod beside;
 mod changes;
 mod consumers;
+mod cursor_mut;
 mod dead_stretches;
 mod failed_commits;
 mod filters;
