@@ -14,8 +14,9 @@
 //!   writer's own views. Older snapshots keep what they see.
 //! * *Jump*: if this store could not apply all commits that the checkpoint absorbed, because they did not fit into its
 //!   memory or because the log was dropped, the runs replace all its memtables.
-//! * *Resume*: a log that could not be read further is opened again at the position that the checkpoint names. That may
-//!   be before the last commit that this store has applied: commits that it has are skipped.
+//! * *Resume*: a log whose commits did not fit is opened again at the position that the checkpoint names. That may be
+//!   before the last commit that this store has applied: commits that it has are skipped. After an error the next call
+//!   opens the log again where it was, so it fails again until the log can be read, or a checkpoint takes its place.
 //! * *Settle*: when no snapshot reads the oldest checkpoint, the seat moves on.
 //!
 //! A reader that opens while no process writes does so as any reader does, with locks that keep writers out. Then it
@@ -44,7 +45,7 @@ use base::env::Random;
 use base::sync::lock;
 use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
-use log::{Beside, Log};
+use log::{Beside, Log, Position};
 use space::Space;
 use std::sync::{Arc, MutexGuard};
 
@@ -81,8 +82,10 @@ pub struct Follower {
     board: Option<Arc<dyn File>>,
     /// The epoch of the newest board that was seen; 0 before.
     epoch: u64,
-    /// The log; `None`: it could not be read further, and the next checkpoint names where it continues.
+    /// The log; `None`: it could not be read further.
     log: Option<Beside>,
+    /// Where the log that could not be read further is to be opened again; `None`: where the next checkpoint names.
+    resume_at: Option<Position>,
     ceiling: Option<Ceiling>,
     /// The checkpoint that the newest view reads.
     newest: Superblock,
@@ -131,6 +134,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
         board: Some(board),
         epoch: shown.epoch,
         log: Some(Beside::open(&dir, database, replay_from)?),
+        resume_at: None,
         ceiling: Ceiling::new(options, 0),
         newest: superblock,
     };
@@ -164,6 +168,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         board: board.map(|(board, _)| board),
         epoch,
         log: Some(log),
+        resume_at: None,
         ceiling: Ceiling::new(options, 0),
         newest,
     }))
@@ -291,10 +296,13 @@ impl Follower {
     /// Runs step 3, up to the visible commit. Commits that do not fit into memory wait for the next checkpoint.
     fn follow(&mut self, shown: Shown) -> Result<()> {
         let store = Arc::clone(&self.store);
-        let Some(log) = &mut self.log else { return Ok(()) };
         if store.clocks.applied() >= shown.visible {
             return Ok(());
         }
+        if let (None, Some(at)) = (&self.log, self.resume_at) {
+            self.log = Some(Beside::open(&store.dir, store.database, at)?);
+        }
+        let Some(log) = &mut self.log else { return Ok(()) };
         let reader = store.slots.claim_or_full()?;
         let mut replay = Replay::new(&store, reader, log.end(), self.ceiling.take());
         let followed = (|| {
@@ -307,10 +315,14 @@ impl Follower {
             }
             Ok(())
         })();
+        let at = replay.at();
         self.ceiling = replay.into_ceiling();
         let Err(error) = followed else { return Ok(()) };
+        // The window has moved past a record that was not applied.
         self.log = None;
-        if Error::kind(&error) == ErrorKind::Full { Ok(()) } else { Err(error) }
+        let is_full = Error::kind(&error) == ErrorKind::Full;
+        self.resume_at = (!is_full).then_some(at);
+        if is_full { Ok(()) } else { Err(error) }
     }
 
     /// Switches, or jumps, to the newest checkpoint.
@@ -331,6 +343,7 @@ impl Follower {
         let jumps = store.clocks.applied() < superblock.absorbed;
         if jumps || self.log.is_none() {
             self.log = Some(Beside::open(&store.dir, store.database, superblock.replay_from)?);
+            self.resume_at = None;
         }
         store.time.pass(superblock.time_ms);
         let mut last = store.checkpoints.claim()?;
@@ -359,7 +372,8 @@ impl Follower {
     fn settle(&mut self) -> Result<()> {
         let read = self.store.free_memtables();
         let checkpoint = read.first().copied().unwrap_or(self.newest.checkpoint);
-        let segment = self.log.as_ref().map_or(self.newest.replay_from.segment, |log| log.end().segment);
+        let at = self.log.as_ref().map(Beside::end).or(self.resume_at).unwrap_or(self.newest.replay_from);
+        let segment = at.segment;
         self.seat().set(Needed { checkpoint, segment })
     }
 }

@@ -155,6 +155,11 @@ impl<'s> Replay<'s> {
         Replay { store, reader, at, ceiling }
     }
 
+    /// Returns the position after the last applied record.
+    pub fn at(&self) -> Position {
+        self.at
+    }
+
     /// Returns the limit, as far as it is used up.
     pub fn into_ceiling(self) -> Option<Ceiling> {
         self.ceiling

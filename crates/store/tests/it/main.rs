@@ -3,6 +3,7 @@
 mod attached_history;
 mod beginnings;
 mod beside;
+mod beside_faults;
 mod changes;
 mod consumers;
 mod cursor_mut;

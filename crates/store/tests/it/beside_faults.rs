@@ -1,0 +1,117 @@
+//! Readers beside a writer, where files fail, or writers come and go: a reader goes on, and never takes for damage what
+//! another process has reused.
+
+use base::{ErrorKind, Result};
+use io::sim::{CallKind, Fault, FaultError, SimDisk};
+use io::{Dir, MemDir};
+use pando_store::{
+    Follower, Options, RequestedLayout, Snapshot, Store, Table, Transaction, TransactionOptions, beside,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KEYS: u32 = 4000;
+
+fn options(memory_bytes: usize) -> Options {
+    Options {
+        page_bytes: Some(4096),
+        memory_bytes,
+        admits_readers: true,
+        max_segment_bytes: 256 << 10,
+        ..Options::default()
+    }
+}
+
+fn writer(dir: &Arc<dyn Dir>) -> Result<Arc<Store>> {
+    pando_store::open_or_create(Arc::clone(dir), &options(8 << 20))
+}
+
+fn reader(dir: &Arc<dyn Dir>, memory_bytes: usize) -> Result<(Arc<Store>, Follower)> {
+    beside::open(Arc::clone(dir), &Options { read_only: true, ..options(memory_bytes) })
+}
+
+fn standing_by(dir: &Arc<dyn Dir>) -> Result<(Arc<Store>, Follower)> {
+    let options = Options { read_only: true, ..options(8 << 20) };
+    let reader = pando_store::open(Arc::clone(dir), &options)?;
+    let follower = beside::stand_by(&reader, Arc::clone(dir), &options)?.expect("files can be created");
+    Ok((reader, follower))
+}
+
+fn write<T>(store: &Arc<Store>, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    let mut tx = Transaction::begin(store, TransactionOptions::default())?;
+    let done = work(&mut tx)?;
+    store.acknowledge(tx.apply()?)?;
+    Ok(done)
+}
+
+fn create(store: &Arc<Store>) -> Result<Table> {
+    write(store, |tx| tx.create_table("t", RequestedLayout::BTree))
+}
+
+fn table_of(store: &Arc<Store>) -> Result<Table> {
+    Ok(store.snapshot()?.table("t")?.expect("it was created"))
+}
+
+fn get(store: &Arc<Store>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    let snapshot = store.snapshot()?;
+    let Some(table) = snapshot.table("t")? else { return Ok(None) };
+    snapshot.get(&table, key)
+}
+
+/// Sets all keys, so that the pages from before are used again two rounds later.
+fn put_all(store: &Arc<Store>, table: &Table, round: u8) -> Result<()> {
+    write(store, |tx| (0..KEYS).try_for_each(|key| tx.put(table, &key.to_be_bytes(), &[round; 500])))?;
+    while store.checkpoint()? {}
+    Ok(())
+}
+
+/// Checks that each read of a snapshot of round 0 is right, or fails because the snapshot is too old. Returns how many
+/// reads failed.
+fn too_old(snapshot: &Snapshot, table: &Table) -> usize {
+    let outdated = |key: &u32| match snapshot.get(table, &key.to_be_bytes()) {
+        Ok(value) => {
+            assert!(value == Some(vec![0; 500]), "{value:?}");
+            false
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}");
+            true
+        }
+    };
+    (0..KEYS).filter(outdated).count()
+}
+
+fn tick_and_catch_up(follower: &mut Follower, times: u64) -> Result<()> {
+    for at in 0..times {
+        let _ = follower.tick(Duration::from_millis(250 * at));
+        let _ = follower.catch_up();
+    }
+    follower.tick(Duration::from_millis(250 * times))?;
+    follower.catch_up().map(drop)
+}
+
+#[test]
+fn a_follower_goes_on_after_an_error() -> Result<()> {
+    let disk = SimDisk::new();
+    let dir = disk.dir();
+    let store = writer(&dir)?;
+    let table = create(&store)?;
+    let (read, mut follower) = reader(&dir, 8 << 20)?;
+    follower.catch_up()?;
+    // More than one segment.
+    for key in 0..80_u32 {
+        write(&store, |tx| tx.put(&table, &key.to_be_bytes(), &[1; 8000]))?;
+    }
+    disk.inject(Fault { call: CallKind::Open, nth: 1, sticky: true, error: FaultError::Io });
+    for attempt in 0..3 {
+        let failed = follower.catch_up().map_err(|error| error.kind());
+        assert_eq!(failed, Err(ErrorKind::Io), "attempt {attempt}: it shows an old state");
+    }
+    disk.clear_faults();
+    assert!(follower.catch_up()?);
+    assert_eq!(get(&read, &79_u32.to_be_bytes())?, Some(vec![1; 8000]));
+    write(&store, |tx| tx.put(&table, b"k", b"v"))?;
+    follower.catch_up()?;
+    assert_eq!(get(&read, b"k")?, Some(b"v".to_vec()));
+    Ok(())
+}
