@@ -266,10 +266,7 @@ impl Follower {
         let store = Arc::clone(&self.store);
         store.tick(now);
         store.rest_memory();
-        match &self.board {
-            Some(board) => store.dir.check_in_place(&[&*store.data, &**board])?,
-            None => store.dir.check_in_place(&[&*store.data])?,
-        }
+        store.dir.check_in_place(&[&*store.data])?;
         if self.seat().is_lost() {
             let mut seat = Seat::take(&self.writable, store.database, &mut self.ids).map_err(no_seat)?;
             pin_newest(&*store.data, &mut seat)?;
@@ -277,6 +274,9 @@ impl Follower {
             self.take_newest_checkpoint()?;
             store.expire_older_views();
         }
+        // Another file may have taken the place of the board: then this one shows nothing new.
+        let displaced = |board: &mut Arc<dyn File>| store.dir.check_in_place(&[&**board]).is_err();
+        self.board.take_if(displaced);
         if store.expire_readers() {
             self.settle()?;
         }

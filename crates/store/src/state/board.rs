@@ -11,7 +11,7 @@
 //! | 8 | 4 | format version, 1 |
 //! | 12 | 4 | zero |
 //! | 16 | 8 | database id |
-//! | 24 | 8 | epoch: one more with each opening for writing |
+//! | 24 | 8 | epoch: a random number of this opening for writing, not 0 |
 //! | 32 | 8 | checksum of bytes 0-31 |
 //! | 64 | 8 | the newest commit that may be shown |
 //! | 72 | 8 | the newest checkpoint |
@@ -21,6 +21,7 @@
 //! any process reads it. A reader that sees a wrong check has read between two stores, and reads again.
 
 use base::codec::{Reader, Writer};
+use base::env::Random;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) struct Board {
 /// The values that a writer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The number of the opening for writing.
+    /// The random number of the opening for writing.
     pub epoch: u64,
     pub visible: CommitTs,
     pub checkpoint: CheckpointNo,
@@ -70,7 +71,6 @@ impl Board {
     ) -> Result<Option<Board>> {
         let exists = dir.list()?.iter().any(|name| name == BOARD);
         let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
-        let before = read(&*file, database)?.map_or(visible.0, |before| before.epoch);
         // Until it is mapped, a reader must not take it for the board of this writer.
         file.write_at(&[0; FILE_BYTES], 0)?;
         let Some(map) = file.map(FILE_BYTES as u64)? else { return Ok(None) };
@@ -79,7 +79,8 @@ impl Board {
         bytes.put_u32(FORMAT);
         bytes.put_u32(0);
         bytes.put_u64(database.0);
-        bytes.put_u64(before.wrapping_add(1));
+        // A count would begin anew where the board is missing, with an epoch that a reader may know from before.
+        bytes.put_u64(Random::from_entropy().next_u64().max(1));
         bytes.put_u64(checksum::header(&bytes));
         bytes.resize(SHOWN_AT, 0);
         bytes.put(&encode(visible, checkpoint));

@@ -90,6 +90,82 @@ fn tick_and_catch_up(follower: &mut Follower, times: u64) -> Result<()> {
     follower.catch_up().map(drop)
 }
 
+/// An opening that fails at its board is refused while somebody reads, and leaves what the reader follows.
+#[test]
+fn a_reader_follows_the_writer_that_comes_after_one_that_was_refused() -> Result<()> {
+    for (call, most) in [(CallKind::Map, 4), (CallKind::Open, 20), (CallKind::Write, 8), (CallKind::Read, 40)]
+    {
+        for nth in 1..=most {
+            let disk = SimDisk::new();
+            disk.keep_history(false);
+            let dir = disk.dir();
+            let one = writer(&dir)?;
+            create(&one)?;
+            one.close()?;
+            drop(one);
+            let (read, mut follower) = standing_by(&dir)?;
+            disk.inject(Fault { call, nth, sticky: false, error: FaultError::Io });
+            let refused = writer(&dir).map(drop);
+            let hits = disk.faults_hit();
+            disk.clear_faults();
+            if hits == 0 {
+                break;
+            }
+            let store = writer(&dir)?;
+            let table = table_of(&store)?;
+            write(&store, |tx| tx.put(&table, b"k", b"v"))?;
+            tick_and_catch_up(&mut follower, 3)?;
+            let shown = get(&read, b"k")?.is_some();
+            assert!(shown, "it does not follow after {call:?} {nth}, when an opening ended with {refused:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_refused_writer_leaves_the_board_to_those_who_follow_it() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let one = writer(&dir)?;
+    let table = create(&one)?;
+    put_all(&one, &table, 0)?;
+    let (read, mut follower) = reader(&dir, 1 << 20)?;
+    let snapshot = read.snapshot()?;
+    let there = snapshot.table("t")?.expect("it was created");
+    one.close()?;
+    drop((one, table));
+    let alone = Options { admits_readers: false, ..options(8 << 20) };
+    let refused = pando_store::open_or_create(Arc::clone(&dir), &alone).map(drop);
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Locked));
+    let two = writer(&dir)?;
+    let table = table_of(&two)?;
+    for round in 1..5 {
+        put_all(&two, &table, round)?;
+    }
+    tick_and_catch_up(&mut follower, 3)?;
+    too_old(&snapshot, &there);
+    assert_eq!(get(&read, &0_u32.to_be_bytes())?, Some(vec![4; 500]));
+    Ok(())
+}
+
+/// Somebody deletes the board's file between two writers.
+#[test]
+fn a_reader_looks_for_a_board_that_took_the_place_of_its_own() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let one = writer(&dir)?;
+    let table = create(&one)?;
+    write(&one, |tx| tx.put(&table, b"k", b"1"))?;
+    let (read, mut follower) = reader(&dir, 1 << 20)?;
+    one.close()?;
+    drop((one, table));
+    dir.remove("visible")?;
+    let two = writer(&dir)?;
+    let table = table_of(&two)?;
+    write(&two, |tx| tx.put(&table, b"k", b"2"))?;
+    tick_and_catch_up(&mut follower, 1)?;
+    assert_eq!(get(&read, b"k")?, Some(b"2".to_vec()));
+    Ok(())
+}
+
 #[test]
 fn a_follower_goes_on_after_an_error() -> Result<()> {
     let disk = SimDisk::new();
