@@ -40,6 +40,7 @@ use crate::state::options::Options;
 use crate::state::seats::{Needed, Seat};
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
+use crate::state::view::View;
 use base::budget::Member;
 use base::env::Random;
 use base::sync::lock;
@@ -89,6 +90,8 @@ pub struct Follower {
     ceiling: Option<Ceiling>,
     /// The checkpoint that the newest view reads.
     newest: Superblock,
+    /// Whether the seat was lost, and the older views have not all expired since.
+    must_expire: bool,
 }
 
 /// Opens for reading the database in `dir`, which another process has open for writing. The directory must be writable:
@@ -137,6 +140,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
         resume_at: None,
         ceiling: Ceiling::new(options, 0),
         newest: superblock,
+        must_expire: false,
     };
     follower.catch_up()?;
     Ok((store, follower))
@@ -171,14 +175,25 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         resume_at: None,
         ceiling: Ceiling::new(options, 0),
         newest,
+        must_expire: false,
     }))
 }
 
 /// A writer that takes the seat away frees pages before the follower notices it. What is read there is not damaged.
 fn look_for_seat_after_errors(store: &Arc<Store>) {
     let weak = Arc::downgrade(store);
-    let has_lost_pages = move || weak.upgrade().is_some_and(|store| store.processes.has_lost_seat());
+    let has_lost_pages = move || weak.upgrade().is_some_and(|store| has_lost_pages(&store));
     store.pool.set_has_lost_pages(Box::new(has_lost_pages));
+}
+
+/// Returns whether a snapshot may read pages that the writer has used again. A call keeps its view also after that has
+/// expired.
+fn has_lost_pages(store: &Store) -> bool {
+    let keeps_lost = |views: &[Box<View>]| {
+        let lost_through = store.processes.lost_through();
+        views.first().is_some_and(|oldest| oldest.number <= lost_through)
+    };
+    store.processes.has_lost_seat() || store.views.with_kept(keeps_lost)
 }
 
 fn look_for_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Option<(Arc<dyn File>, Shown)>> {
@@ -247,7 +262,7 @@ impl Follower {
         }
         if is_taken_over {
             // The new writer keeps what the seat names from now on, but not what only older checkpoints reach.
-            store.expire_older_views();
+            self.expire_older_views();
             self.epoch = shown.epoch;
         }
         let changes = moves || store.clocks.visible() > before;
@@ -268,11 +283,19 @@ impl Follower {
         store.rest_memory();
         store.dir.check_in_place(&[&*store.data])?;
         if self.seat().is_lost() {
+            // This comes before there is another seat, which is not lost.
+            store.processes.note_lost_through(store.views.with_current(|view| view.number));
+            self.must_expire = true;
             let mut seat = Seat::take(&self.writable, store.database, &mut self.ids).map_err(no_seat)?;
             pin_newest(&*store.data, &mut seat)?;
             *self.seat() = seat;
-            self.take_newest_checkpoint()?;
+        }
+        if self.must_expire {
             store.expire_older_views();
+            self.take_newest_checkpoint()?;
+            self.expire_older_views();
+            self.must_expire = false;
+            self.settle()?;
         }
         // Another file may have taken the place of the board: then this one shows nothing new.
         let displaced = |board: &mut Arc<dyn File>| store.dir.check_in_place(&[&**board]).is_err();
@@ -287,6 +310,13 @@ impl Follower {
     /// then enough.
     pub fn is_alone(&self) -> bool {
         !self.store.is_beside()
+    }
+
+    /// Expires all views but the current one: the writer does not keep what only they reach.
+    fn expire_older_views(&self) {
+        let current = self.store.views.with_current(|view| view.number);
+        self.store.processes.note_lost_through(current - 1);
+        self.store.expire_older_views();
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {

@@ -191,3 +191,37 @@ fn a_follower_goes_on_after_an_error() -> Result<()> {
     assert_eq!(get(&read, b"k")?, Some(b"v".to_vec()));
     Ok(())
 }
+
+/// The reader has lost its seat, and a call fails while it takes another one.
+#[test]
+fn snapshots_of_a_lost_seat_are_too_old_although_the_next_checkpoint_cannot_be_read() -> Result<()> {
+    for (call, most) in [(CallKind::Read, 16), (CallKind::Open, 4)] {
+        for nth in 1..=most {
+            let disk = SimDisk::new();
+            disk.keep_history(false);
+            let dir = disk.dir();
+            let bounded = Options { max_pinned_space_bytes: Some(1 << 20), ..options(8 << 20) };
+            let store = pando_store::open_or_create(Arc::clone(&dir), &bounded)?;
+            let table = create(&store)?;
+            put_all(&store, &table, 0)?;
+            let (read, mut follower) = reader(&dir, 1 << 20)?;
+            let snapshot = read.snapshot()?;
+            let there = snapshot.table("t")?.expect("it was created");
+            for round in 1..4 {
+                put_all(&store, &table, round)?;
+            }
+            disk.inject(Fault { call, nth, sticky: false, error: FaultError::Io });
+            let _ = follower.tick(Duration::from_millis(250));
+            let hits = disk.faults_hit();
+            disk.clear_faults();
+            too_old(&snapshot, &there);
+            tick_and_catch_up(&mut follower, 3)?;
+            assert!(too_old(&snapshot, &there) > 0, "{call:?} {nth}");
+            assert_eq!(get(&read, &0_u32.to_be_bytes())?, Some(vec![3; 500]), "{call:?} {nth}");
+            if hits == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
