@@ -81,8 +81,6 @@ pub struct Follower {
     ids: Random,
     /// The writer's board; `None`: no process that admits readers has written here.
     board: Option<Arc<dyn File>>,
-    /// The epoch of the newest board that was seen; 0 before.
-    epoch: u64,
     /// The log; `None`: it could not be read further.
     log: Option<Beside>,
     /// Where the log that could not be read further is to be opened again; `None`: where the next checkpoint names.
@@ -129,13 +127,13 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat))?);
     let member: Arc<dyn Member> = store.clone();
     store.memory.account.set_member(Arc::downgrade(&member));
+    store.processes.note_epoch(shown.epoch);
     look_for_seat_after_errors(&store);
     let mut follower = Follower {
         store: Arc::clone(&store),
         writable,
         ids,
         board: Some(board),
-        epoch: shown.epoch,
         log: Some(Beside::open(&dir, database, replay_from)?),
         resume_at: None,
         ceiling: Ceiling::new(options, 0),
@@ -162,7 +160,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
     let log = Beside::open(&store.dir, store.database, store.log.end())?;
     // The board of an earlier writer shows only which epoch is over.
     let board = look_for_board(&store.dir, store.database)?;
-    let epoch = board.as_ref().map_or(0, |(_, shown)| shown.epoch);
+    store.processes.note_epoch(board.as_ref().map_or(0, |(_, shown)| shown.epoch));
     store.processes.give_up_locks_for(seat);
     look_for_seat_after_errors(store);
     Ok(Some(Follower {
@@ -170,7 +168,6 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         writable: dir,
         ids,
         board: board.map(|(board, _)| board),
-        epoch,
         log: Some(log),
         resume_at: None,
         ceiling: Ceiling::new(options, 0),
@@ -193,7 +190,14 @@ fn has_lost_pages(store: &Store) -> bool {
         let lost_through = store.processes.lost_through();
         views.first().is_some_and(|oldest| oldest.number <= lost_through)
     };
-    store.processes.has_lost_seat() || store.views.with_kept(keeps_lost)
+    store.processes.has_lost_seat() || store.views.with_kept(keeps_lost) || is_taken_over(store)
+}
+
+/// Returns whether another writer has come than the one that the store follows. It is looked up anew, because the board
+/// may be another file.
+fn is_taken_over(store: &Store) -> bool {
+    let board = look_for_board(&store.dir, store.database);
+    matches!(board, Ok(Some((_, shown))) if shown.epoch != store.processes.epoch())
 }
 
 fn look_for_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Option<(Arc<dyn File>, Shown)>> {
@@ -246,13 +250,13 @@ impl Follower {
         }
         let Some(board) = &self.board else { return Ok(false) };
         let Some(shown) = board::read(&**board, store.database)? else { return Ok(false) };
-        if shown.epoch == self.epoch && !store.is_beside() {
+        let is_taken_over = shown.epoch != store.processes.epoch();
+        if !is_taken_over && !store.is_beside() {
             return Ok(false);
         }
         store.processes.note_writer();
         let before = store.clocks.visible();
         let followed = self.follow(shown);
-        let is_taken_over = shown.epoch != self.epoch;
         let moves = is_taken_over || shown.checkpoint > self.newest.checkpoint;
         if moves {
             self.take_newest_checkpoint()?;
@@ -263,7 +267,7 @@ impl Follower {
         if is_taken_over {
             // The new writer keeps what the seat names from now on, but not what only older checkpoints reach.
             self.expire_older_views();
-            self.epoch = shown.epoch;
+            store.processes.note_epoch(shown.epoch);
         }
         let changes = moves || store.clocks.visible() > before;
         if changes || store.waits_for_readers() {

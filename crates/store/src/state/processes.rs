@@ -27,6 +27,8 @@ pub(crate) struct Processes {
     is_beside: AtomicBool,
     /// The newest view with pages that the writer may have used again; 0: none.
     lost_through: AtomicU64,
+    /// The epoch of the board of the writer that this store follows; 0 before the first.
+    epoch: AtomicU64,
 }
 
 impl Processes {
@@ -35,7 +37,7 @@ impl Processes {
         let is_beside = AtomicBool::new(seat.is_some());
         let seat = seat.map_or_else(OnceLock::new, |seat| OnceLock::from(Mutex::new(seat)));
         let (origin, locks, lost_through) = (io::Origin::here(), Mutex::new(locks), AtomicU64::new(0));
-        Processes { origin, locks, board, seat, is_beside, lost_through }
+        Processes { origin, locks, board, seat, is_beside, lost_through, epoch: AtomicU64::new(0) }
     }
 
     /// Returns whether this is a child process that inherited the store.
@@ -107,6 +109,16 @@ impl Processes {
     /// Returns the newest view with pages that the writer may have used again; 0: none.
     pub fn lost_through(&self) -> u64 {
         self.lost_through.load(Ordering::SeqCst)
+    }
+
+    /// Notes the epoch of the writer that this store follows from now on.
+    pub fn note_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::SeqCst);
+    }
+
+    /// Returns the epoch of the writer that this store follows; 0 before the first.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     /// Returns the seat with which this store follows a writer, if it has one.

@@ -192,6 +192,32 @@ fn a_follower_goes_on_after_an_error() -> Result<()> {
     Ok(())
 }
 
+/// Another writer takes over, and uses pages again before the reader has looked.
+#[test]
+fn pages_that_the_next_writer_used_again_are_no_damage() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    let table = create(&store)?;
+    put_all(&store, &table, 0)?;
+    let (read, mut follower) = reader(&dir, 1 << 20)?;
+    let snapshot = read.snapshot()?;
+    let there = snapshot.table("t")?.expect("it was created");
+    put_all(&store, &table, 1)?;
+    follower.catch_up()?;
+    store.close()?;
+    drop((store, table));
+    let store = writer(&dir)?;
+    let table = table_of(&store)?;
+    for round in 2..6 {
+        put_all(&store, &table, round)?;
+    }
+    assert!(too_old(&snapshot, &there) > 0, "no page was used again");
+    tick_and_catch_up(&mut follower, 1)?;
+    too_old(&snapshot, &there);
+    assert_eq!(get(&read, &0_u32.to_be_bytes())?, Some(vec![5; 500]));
+    Ok(())
+}
+
 /// The reader has lost its seat, and a call fails while it takes another one.
 #[test]
 fn snapshots_of_a_lost_seat_are_too_old_although_the_next_checkpoint_cannot_be_read() -> Result<()> {
