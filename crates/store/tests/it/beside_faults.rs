@@ -251,3 +251,20 @@ fn snapshots_of_a_lost_seat_are_too_old_although_the_next_checkpoint_cannot_be_r
     }
     Ok(())
 }
+
+#[test]
+fn what_is_acknowledged_while_the_writer_closes_is_shown() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    let table = create(&store)?;
+    let (read, mut follower) = reader(&dir, 8 << 20)?;
+    let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+    tx.put(&table, b"k", b"v")?;
+    let applied = tx.apply()?;
+    store.close()?;
+    store.acknowledge(applied)?;
+    drop((store, table));
+    follower.catch_up()?;
+    assert_eq!(get(&read, b"k")?, Some(b"v".to_vec()));
+    Ok(())
+}
