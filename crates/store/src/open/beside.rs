@@ -34,7 +34,7 @@
 use crate::open::pinned::{following, stamp_of};
 use crate::open::read_only::Ceiling;
 use crate::open::recovery::{DATA, Found, Hold, Parts, check, check_stored, read_physical_rows};
-use crate::open::replay::Replay;
+use crate::open::replay::{Replay, check_record};
 use crate::state::board::{self, BOARD, Shown};
 use crate::state::options::Options;
 use crate::state::seats::{Needed, Seat};
@@ -344,6 +344,7 @@ impl Follower {
                 let applied = store.clocks.applied();
                 if stamp_of(log.payload()) > applied {
                     following(applied, log.payload())?;
+                    check_record(log.payload())?;
                     replay.record(log.payload(), log.end())?;
                 }
             }

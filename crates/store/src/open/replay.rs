@@ -51,6 +51,16 @@ pub(crate) struct Survey<'a> {
     pub time_ms: u64,
 }
 
+/// Checks that `record` is a commit record to its end, so that it is applied completely or not at all. A follower has no
+/// [`Survey`].
+///
+/// Errors: [`ErrorKind::Corruption`] if it is not.
+pub(super) fn check_record(record: &[u8]) -> Result<()> {
+    let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
+    decoder.by_ref().for_each(drop);
+    decoder.finish().filter(|rest| rest.is_empty()).map(drop).ok_or_else(no_record)
+}
+
 impl Survey<'_> {
     pub fn block(&mut self, block: &Block<'_>) -> Result<()> {
         if block.payload.is_empty() {
@@ -258,5 +268,26 @@ impl<'s> Replay<'s> {
         store.seal_at(&mut lock(&store.committer), self.at);
         let _loan = store.pool.lend(LENT_PAGES);
         store.with_fallback(|| store.begin_pending_checkpoint()).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::op::Encoder;
+
+    #[test]
+    fn a_record_that_promises_too_many_operations_is_damaged() {
+        let record = |count| {
+            let mut record = Vec::new();
+            let mut encoder = Encoder::begin(&mut record, CommitTs(1), count);
+            encoder.push(TableId(16), Op::Put { key: b"k", value: b"v" });
+            record
+        };
+        check_record(&record(1)).unwrap();
+        for count in [0, 2, u64::MAX / 100, u64::MAX] {
+            let error = check_record(&record(count)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{count} operations");
+        }
     }
 }
