@@ -389,6 +389,8 @@ impl Follower {
             store.seal_at(&mut committer, superblock.replay_from);
             committer.last = superblock.absorbed;
         }
+        // As in a replay, this comes before a reader can see the change.
+        store.catalog.note(superblock.absorbed);
         store.checkpoints.pins.switch(superblock, Arc::clone(&tables));
         store.views.switch(superblock.absorbed, tables, superblock.checkpoint);
         // This comes after the view, so that a snapshot never names a commit that it does not show.
@@ -396,7 +398,6 @@ impl Follower {
             store.clocks.advance_applied(superblock.absorbed);
             store.clocks.publish(superblock.absorbed);
         }
-        store.catalog.note(superblock.absorbed);
         store.checkpoints.set_replay_from(superblock.replay_from.lsn);
         *last = superblock;
         self.newest = superblock;

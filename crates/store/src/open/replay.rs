@@ -191,6 +191,12 @@ impl<'s> Replay<'s> {
         // The catalog's id is the least, so its operations come first, unless runs are attached.
         let first = Decoder::begin(record).and_then(|mut decoder| decoder.by_ref().next());
         let changes_catalog = attached.is_some() || first.is_some_and(|(table, _)| table == TableId::CATALOG);
+        let mut floor_ms = None;
+        if changes_catalog {
+            for row in catalog_rows(record) {
+                floor_ms = floor_ms.max(Some(row?.floor_ms()));
+            }
+        }
         self.make_room_for(record)?;
         let mut guard = lock(&store.committer);
         let committer = &mut *guard;
@@ -200,13 +206,14 @@ impl<'s> Replay<'s> {
             store.attach_at(committer, ts, end, Arc::new(attached));
         }
         drop(guard);
+        // A reader that sees the commit finds the catalog's change noted: otherwise it would use a table as it was.
+        floor_ms.into_iter().for_each(|floor_ms| store.time.pass(floor_ms));
+        if changes_catalog {
+            store.catalog.note(ts);
+        }
         store.clocks.advance_applied(ts);
         // All of it is durable: the tail was written again and synced.
         store.clocks.publish(ts);
-        if changes_catalog {
-            catalog_rows(record).try_for_each(|row| row.map(|row| store.time.pass(row.floor_ms())))?;
-            store.catalog.note(ts);
-        }
         self.at = end;
         let full = {
             let committer = lock(&store.committer);
