@@ -378,7 +378,7 @@ impl Parts {
         }
         let Superblock { database, absorbed, checkpoint, .. } = self.superblock;
         if options.admits_readers {
-            match Board::open(&*self.dir, database, absorbed, checkpoint) {
+            match Board::open(&*self.dir, database, absorbed, checkpoint, &options.clock) {
                 Ok(Some(board)) => return Ok(Some(board)),
                 Err(error) if error.kind() != ErrorKind::Full => return Err(error),
                 Ok(None) | Err(_) => {}

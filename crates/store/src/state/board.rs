@@ -21,7 +21,7 @@
 //! any process reads it. A reader that sees a wrong check has read between two stores, and reads again.
 
 use base::codec::{Reader, Writer};
-use base::env::Random;
+use base::env::{Clock, Random};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
@@ -68,9 +68,11 @@ impl Board {
         database: DatabaseId,
         visible: CommitTs,
         checkpoint: CheckpointNo,
+        clock: &Clock,
     ) -> Result<Option<Board>> {
         let exists = dir.list()?.iter().any(|name| name == BOARD);
         let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
+        let before = read(&*file, database)?.map_or(visible.0, |before| before.epoch);
         // Until it is mapped, a reader must not take it for the board of this writer.
         file.write_at(&[0; FILE_BYTES], 0)?;
         let Some(map) = file.map(FILE_BYTES as u64)? else { return Ok(None) };
@@ -79,8 +81,7 @@ impl Board {
         bytes.put_u32(FORMAT);
         bytes.put_u32(0);
         bytes.put_u64(database.0);
-        // A count would begin anew where the board is missing, with an epoch that a reader may know from before.
-        bytes.put_u64(Random::from_entropy().next_u64().max(1));
+        bytes.put_u64(next_epoch(before, clock));
         bytes.put_u64(checksum::header(&bytes));
         bytes.resize(SHOWN_AT, 0);
         bytes.put(&encode(visible, checkpoint));
@@ -142,6 +143,14 @@ impl Board {
     }
 }
 
+/// Returns a new epoch. A count would begin anew where the board is missing, with an epoch that a reader may know from
+/// before. Simulations, which set the clock, must be repeatable: for them the epoch depends on the one `before`.
+fn next_epoch(before: u64, clock: &Clock) -> u64 {
+    let mut ids =
+        if matches!(clock, Clock::System) { Random::from_entropy() } else { Random::seeded(before) };
+    ids.next_u64().max(1)
+}
+
 #[inline]
 fn encode(visible: CommitTs, checkpoint: CheckpointNo) -> [u8; SHOWN_BYTES] {
     let mut bytes = [0; SHOWN_BYTES];
@@ -192,7 +201,8 @@ mod tests {
     fn a_board_says_what_was_shown_and_no_other_file_is_one() {
         let database = DatabaseId(7);
         let dir = MemDir::new();
-        let Some(board) = Board::open(&dir, database, CommitTs(3), CheckpointNo(1)).unwrap() else {
+        let Some(board) = Board::open(&dir, database, CommitTs(3), CheckpointNo(1), &Clock::System).unwrap()
+        else {
             panic!("files in memory can be mapped");
         };
         let file = dir.open(BOARD).unwrap();
@@ -204,7 +214,7 @@ mod tests {
         assert_eq!(second, Shown { visible: CommitTs(9), checkpoint: CheckpointNo(2), ..first });
         assert_eq!(read(&*file, DatabaseId(8)).unwrap(), None, "another database");
         drop(board);
-        Board::open(&dir, database, CommitTs(9), CheckpointNo(2)).unwrap();
+        Board::open(&dir, database, CommitTs(9), CheckpointNo(2), &Clock::System).unwrap();
         assert_ne!(read(&*file, database).unwrap().unwrap().epoch, first.epoch);
         for at in (0..40).chain(64..88) {
             let mut bytes = [0];
@@ -222,11 +232,15 @@ mod tests {
         let disk = SimDisk::new();
         let (dir, database) = (disk.dir(), DatabaseId(7));
         disk.set_maps(true);
-        assert!(Board::open(&*dir, database, CommitTs(3), CheckpointNo(1)).unwrap().is_some());
+        assert!(
+            Board::open(&*dir, database, CommitTs(3), CheckpointNo(1), &Clock::System).unwrap().is_some()
+        );
         let file = dir.open(BOARD).unwrap();
         assert!(read(&*file, database).unwrap().is_some());
         disk.set_maps(false);
-        assert!(Board::open(&*dir, database, CommitTs(4), CheckpointNo(1)).unwrap().is_none());
+        assert!(
+            Board::open(&*dir, database, CommitTs(4), CheckpointNo(1), &Clock::System).unwrap().is_none()
+        );
         assert_eq!(read(&*file, database).unwrap(), None);
         Board::remove(&*dir).unwrap();
         Board::remove(&*dir).unwrap();
