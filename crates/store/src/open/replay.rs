@@ -51,8 +51,8 @@ pub(crate) struct Survey<'a> {
     pub time_ms: u64,
 }
 
-/// Checks that `record` is a commit record to its end, so that it is applied completely or not at all. A follower has no
-/// [`Survey`].
+/// Checks that `record` is a commit record to its end, so that it is applied completely or not at all. A follower has
+/// no [`Survey`].
 ///
 /// Errors: [`ErrorKind::Corruption`] if it is not.
 pub(super) fn check_record(record: &[u8]) -> Result<()> {
