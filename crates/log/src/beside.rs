@@ -108,6 +108,12 @@ impl Beside {
     }
 
     fn enter(&mut self, successor: Successor) -> Result<()> {
+        let here = self.window.header;
+        // Numbers grow, so the loop of `advance` ends.
+        if successor.number <= here.number {
+            let (name, found) = (here.name(), successor);
+            return Err(Error::corruption(format!("{name}: expected a later successor, found {found:?}")));
+        }
         let header = read_header(&self.dir, self.window.header.database, successor.number)?;
         if header.as_successor() != successor {
             let (from, to) = (self.window.header.name(), header.name());
@@ -146,5 +152,31 @@ impl Log {
         let appender = Appender { stop: Some(Stop::Closed), ..Appender::new(segment, at.lsn, 0, None) };
         let stock = Stock::new(dir, at.segment + 1, Vec::new());
         Ok(Log::new(options, stock, appender, at.lsn, checkpoint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::BlockHeader;
+    use base::ErrorKind;
+
+    #[test]
+    fn a_segment_that_names_itself_as_its_successor_is_damaged() -> Result<()> {
+        let dir: Arc<dyn Dir> = Arc::new(io::MemDir::new());
+        let database = DatabaseId(1);
+        let log = Log::create(Arc::clone(&dir), database, Options::default())?;
+        let start = log.end();
+        let mut beside = Beside::open(&dir, database, start)?;
+        let header = read_header(&dir, database, start.segment)?;
+        let payload = header.as_successor().encode();
+        let payload_bytes = payload.len() as u32;
+        let block =
+            BlockHeader { kind: Kind::End, payload_bytes, link: 0, synced: Lsn(0), checkpoint_low: 0 };
+        let (head, _) = block.seal(header.place(start.lsn), &payload);
+        let file = dir.open(&header.name())?;
+        file.write_at(&[&head[..], &payload[..]].concat(), header.offset_of(start.lsn))?;
+        assert_eq!(beside.advance().map_err(|error| error.kind()), Err(ErrorKind::Corruption));
+        Ok(())
     }
 }

@@ -107,6 +107,17 @@ pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
     Ok(Box::new(OsLock { handle, owner: std::process::id(), has_note: false }))
 }
 
+/// Opens a file to lock it. One of another user, which this process may only read, is locked as well. NFS grants an
+/// exclusive lock only on a file that is open for writing, so that is tried first.
+fn open(dir: &OsDir, name: &str, flags: OFlags) -> io::Result<fs::File> {
+    match dir.open_at(name, flags) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && flags == OFlags::RDWR => {
+            dir.open_at(name, OFlags::RDONLY)
+        }
+        opened => opened,
+    }
+}
+
 /// Opens and locks the file of this name. If the file loses its name between the two steps, the next opener would lock
 /// a different file. So only the lock of the file that still has the name counts.
 fn take(
@@ -117,7 +128,7 @@ fn take(
 ) -> Result<fs::File> {
     let path: PathBuf = dir.path.join(name);
     for _ in 0..ATTEMPTS {
-        let handle = dir.open_at(name, flags).map_err(|error| failed(&path, error))?;
+        let handle = open(dir, name, flags).map_err(|error| failed(&path, error))?;
         match try_lock(&handle) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held(&path, &handle)),

@@ -4,6 +4,7 @@
 use base::{ErrorKind, Result};
 use pando_io::{Dir, File, OsDir};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,6 +101,17 @@ fn a_lock_file_with_other_contents_is_not_overwritten() -> Result<()> {
         drop(held);
     }
     Ok(())
+}
+
+/// Such a file of another user is locked, so that it is known whether its owner is alive. (Root may write any file.)
+#[test]
+fn a_file_that_may_only_be_read_can_be_locked() -> Result<()> {
+    let (_home, path, dir, _data) = database()?;
+    fs::set_permissions(path.join("data"), fs::Permissions::from_mode(0o444)).expect("its mode");
+    let held = dir.lock_existing("data")?;
+    assert_eq!(kind(OsDir::open(&path)?.lock_existing("data")), ErrorKind::Locked);
+    drop(held);
+    dir.lock_existing("data").map(drop)
 }
 
 #[test]

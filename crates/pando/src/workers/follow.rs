@@ -84,11 +84,14 @@ fn run(state: &Mutex<State>, signals: &Signals) {
     while !signals.wait_to_follow(wait) {
         let State::Following(follower) = &mut *lock(state) else { break };
         let mut step = || {
+            let mut result = Ok(());
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                follower.tick(begun.elapsed())?;
+                result = follower.tick(begun.elapsed());
             }
-            follower.catch_up()
+            // Whatever the tick met, the log can often be followed.
+            let caught_up = follower.catch_up();
+            result.and(caught_up)
         };
         // After an error the visible state stays as it was, and `Database::catch_up` returns the error.
         wait = match step() {

@@ -2,6 +2,7 @@
 
 use crate::commit::steps::Applied;
 use crate::commit::unpublished::indeterminate;
+use crate::state::committer::Committer;
 use crate::state::store::Store;
 use base::sync::lock;
 use base::{CommitTs, Lsn, Result};
@@ -60,13 +61,42 @@ impl Store {
 
     /// Moves `visible` as far as the log's synced point allows.
     pub(crate) fn publish_synced(&self) {
+        self.publish_synced_in(&mut lock(&self.committer));
+    }
+
+    /// Does what [`Store::publish_synced`] does; the caller holds the commit lock.
+    pub(crate) fn publish_synced_in(&self, committer: &mut Committer) {
         let synced = self.log.synced();
-        let mut committer = lock(&self.committer);
         while committer.unsynced.front().is_some_and(|(_, lsn)| *lsn <= synced) {
             committer.unsynced.pop_front();
         }
-        let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
+        // Not `committer.last`: that is set before the commit is in the memtable, and a panic may leave it half there.
+        let applied = || self.clocks.applied();
+        let visible = committer.unsynced.front().map_or_else(applied, |(ts, _)| CommitTs(ts.0 - 1));
         self.clocks.publish(visible);
         self.show_readers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, RequestedLayout, Transaction, TransactionOptions};
+    use std::sync::Arc;
+
+    /// A commit panicked after its append. Another thread, which has looked at the latch before, has flushed its own.
+    #[test]
+    fn a_commit_that_is_not_applied_completely_is_not_published() {
+        let options = Options { memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+        let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        tx.create_table("t", RequestedLayout::BTree).unwrap();
+        let applied = tx.apply().unwrap();
+        store.log.sync(applied.durable_at).unwrap();
+        lock(&store.committer).last = CommitTs(applied.ts.0 + 1);
+        store.publish_synced();
+        assert_eq!(store.clocks.visible(), applied.ts);
+        lock(&store.committer).last = applied.ts;
+        store.close().unwrap();
     }
 }

@@ -14,8 +14,9 @@
 //!   writer's own views. Older snapshots keep what they see.
 //! * *Jump*: if this store could not apply all commits that the checkpoint absorbed, because they did not fit into its
 //!   memory or because the log was dropped, the runs replace all its memtables.
-//! * *Resume*: a log that could not be read further is opened again at the position that the checkpoint names. That may
-//!   be before the last commit that this store has applied: commits that it has are skipped.
+//! * *Resume*: a log whose commits did not fit is opened again at the position that the checkpoint names. That may be
+//!   before the last commit that this store has applied: commits that it has are skipped. After an error the next call
+//!   opens the log again where it was, so it fails again until the log can be read, or a checkpoint takes its place.
 //! * *Settle*: when no snapshot reads the oldest checkpoint, the seat moves on.
 //!
 //! A reader that opens while no process writes does so as any reader does, with locks that keep writers out. Then it
@@ -33,18 +34,19 @@
 use crate::open::pinned::{following, stamp_of};
 use crate::open::read_only::Ceiling;
 use crate::open::recovery::{DATA, Found, Hold, Parts, check, check_stored, read_physical_rows};
-use crate::open::replay::Replay;
+use crate::open::replay::{Replay, check_record};
 use crate::state::board::{self, BOARD, Shown};
 use crate::state::options::Options;
 use crate::state::seats::{Needed, Seat};
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
+use crate::state::view::View;
 use base::budget::Member;
 use base::env::Random;
 use base::sync::lock;
 use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
-use log::{Beside, Log};
+use log::{Beside, Log, Position};
 use space::Space;
 use std::sync::{Arc, MutexGuard};
 
@@ -79,13 +81,15 @@ pub struct Follower {
     ids: Random,
     /// The writer's board; `None`: no process that admits readers has written here.
     board: Option<Arc<dyn File>>,
-    /// The epoch of the newest board that was seen; 0 before.
-    epoch: u64,
-    /// The log; `None`: it could not be read further, and the next checkpoint names where it continues.
+    /// The log; `None`: it could not be read further.
     log: Option<Beside>,
+    /// Where the log that could not be read further is to be opened again; `None`: where the next checkpoint names.
+    resume_at: Option<Position>,
     ceiling: Option<Ceiling>,
     /// The checkpoint that the newest view reads.
     newest: Superblock,
+    /// Whether the seat was lost, and the older views have not all expired since.
+    must_expire: bool,
 }
 
 /// Opens for reading the database in `dir`, which another process has open for writing. The directory must be writable:
@@ -123,16 +127,18 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat))?);
     let member: Arc<dyn Member> = store.clone();
     store.memory.account.set_member(Arc::downgrade(&member));
+    store.processes.note_epoch(shown.epoch);
     look_for_seat_after_errors(&store);
     let mut follower = Follower {
         store: Arc::clone(&store),
         writable,
         ids,
         board: Some(board),
-        epoch: shown.epoch,
         log: Some(Beside::open(&dir, database, replay_from)?),
+        resume_at: None,
         ceiling: Ceiling::new(options, 0),
         newest: superblock,
+        must_expire: false,
     };
     follower.catch_up()?;
     Ok((store, follower))
@@ -154,7 +160,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
     let log = Beside::open(&store.dir, store.database, store.log.end())?;
     // The board of an earlier writer shows only which epoch is over.
     let board = look_for_board(&store.dir, store.database)?;
-    let epoch = board.as_ref().map_or(0, |(_, shown)| shown.epoch);
+    store.processes.note_epoch(board.as_ref().map_or(0, |(_, shown)| shown.epoch));
     store.processes.give_up_locks_for(seat);
     look_for_seat_after_errors(store);
     Ok(Some(Follower {
@@ -162,18 +168,36 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         writable: dir,
         ids,
         board: board.map(|(board, _)| board),
-        epoch,
         log: Some(log),
+        resume_at: None,
         ceiling: Ceiling::new(options, 0),
         newest,
+        must_expire: false,
     }))
 }
 
 /// A writer that takes the seat away frees pages before the follower notices it. What is read there is not damaged.
 fn look_for_seat_after_errors(store: &Arc<Store>) {
     let weak = Arc::downgrade(store);
-    let has_lost_pages = move || weak.upgrade().is_some_and(|store| store.processes.has_lost_seat());
+    let has_lost_pages = move || weak.upgrade().is_some_and(|store| has_lost_pages(&store));
     store.pool.set_has_lost_pages(Box::new(has_lost_pages));
+}
+
+/// Returns whether a snapshot may read pages that the writer has used again. A call keeps its view also after that has
+/// expired.
+fn has_lost_pages(store: &Store) -> bool {
+    let keeps_lost = |views: &[Box<View>]| {
+        let lost_through = store.processes.lost_through();
+        views.first().is_some_and(|oldest| oldest.number <= lost_through)
+    };
+    store.processes.has_lost_seat() || store.views.with_kept(keeps_lost) || is_taken_over(store)
+}
+
+/// Returns whether another writer has come than the one that the store follows. It is looked up anew, because the board
+/// may be another file.
+fn is_taken_over(store: &Store) -> bool {
+    let board = look_for_board(&store.dir, store.database);
+    matches!(board, Ok(Some((_, shown))) if shown.epoch != store.processes.epoch())
 }
 
 fn look_for_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Option<(Arc<dyn File>, Shown)>> {
@@ -226,13 +250,13 @@ impl Follower {
         }
         let Some(board) = &self.board else { return Ok(false) };
         let Some(shown) = board::read(&**board, store.database)? else { return Ok(false) };
-        if shown.epoch == self.epoch && !store.is_beside() {
+        let is_taken_over = shown.epoch != store.processes.epoch();
+        if !is_taken_over && !store.is_beside() {
             return Ok(false);
         }
         store.processes.note_writer();
         let before = store.clocks.visible();
         let followed = self.follow(shown);
-        let is_taken_over = shown.epoch != self.epoch;
         let moves = is_taken_over || shown.checkpoint > self.newest.checkpoint;
         if moves {
             self.take_newest_checkpoint()?;
@@ -242,8 +266,8 @@ impl Follower {
         }
         if is_taken_over {
             // The new writer keeps what the seat names from now on, but not what only older checkpoints reach.
-            store.expire_older_views();
-            self.epoch = shown.epoch;
+            self.expire_older_views();
+            store.processes.note_epoch(shown.epoch);
         }
         let changes = moves || store.clocks.visible() > before;
         if changes || store.waits_for_readers() {
@@ -261,17 +285,25 @@ impl Follower {
         let store = Arc::clone(&self.store);
         store.tick(now);
         store.rest_memory();
-        match &self.board {
-            Some(board) => store.dir.check_in_place(&[&*store.data, &**board])?,
-            None => store.dir.check_in_place(&[&*store.data])?,
-        }
+        store.dir.check_in_place(&[&*store.data])?;
         if self.seat().is_lost() {
+            // This comes before there is another seat, which is not lost.
+            store.processes.note_lost_through(store.views.with_current(|view| view.number));
+            self.must_expire = true;
             let mut seat = Seat::take(&self.writable, store.database, &mut self.ids).map_err(no_seat)?;
             pin_newest(&*store.data, &mut seat)?;
             *self.seat() = seat;
-            self.take_newest_checkpoint()?;
-            store.expire_older_views();
         }
+        if self.must_expire {
+            store.expire_older_views();
+            self.take_newest_checkpoint()?;
+            self.expire_older_views();
+            self.must_expire = false;
+            self.settle()?;
+        }
+        // Another file may have taken the place of the board: then this one shows nothing new.
+        let displaced = |board: &mut Arc<dyn File>| store.dir.check_in_place(&[&**board]).is_err();
+        self.board.take_if(displaced);
         if store.expire_readers() {
             self.settle()?;
         }
@@ -284,6 +316,13 @@ impl Follower {
         !self.store.is_beside()
     }
 
+    /// Expires all views but the current one: the writer does not keep what only they reach.
+    fn expire_older_views(&self) {
+        let current = self.store.views.with_current(|view| view.number);
+        self.store.processes.note_lost_through(current - 1);
+        self.store.expire_older_views();
+    }
+
     fn seat(&self) -> MutexGuard<'_, Seat> {
         self.store.processes.seat().expect("a follower's store has a seat")
     }
@@ -291,10 +330,13 @@ impl Follower {
     /// Runs step 3, up to the visible commit. Commits that do not fit into memory wait for the next checkpoint.
     fn follow(&mut self, shown: Shown) -> Result<()> {
         let store = Arc::clone(&self.store);
-        let Some(log) = &mut self.log else { return Ok(()) };
         if store.clocks.applied() >= shown.visible {
             return Ok(());
         }
+        if let (None, Some(at)) = (&self.log, self.resume_at) {
+            self.log = Some(Beside::open(&store.dir, store.database, at)?);
+        }
+        let Some(log) = &mut self.log else { return Ok(()) };
         let reader = store.slots.claim_or_full()?;
         let mut replay = Replay::new(&store, reader, log.end(), self.ceiling.take());
         let followed = (|| {
@@ -302,15 +344,20 @@ impl Follower {
                 let applied = store.clocks.applied();
                 if stamp_of(log.payload()) > applied {
                     following(applied, log.payload())?;
+                    check_record(log.payload())?;
                     replay.record(log.payload(), log.end())?;
                 }
             }
             Ok(())
         })();
+        let at = replay.at();
         self.ceiling = replay.into_ceiling();
         let Err(error) = followed else { return Ok(()) };
+        // The window has moved past a record that was not applied.
         self.log = None;
-        if Error::kind(&error) == ErrorKind::Full { Ok(()) } else { Err(error) }
+        let is_full = Error::kind(&error) == ErrorKind::Full;
+        self.resume_at = (!is_full).then_some(at);
+        if is_full { Ok(()) } else { Err(error) }
     }
 
     /// Switches, or jumps, to the newest checkpoint.
@@ -331,6 +378,7 @@ impl Follower {
         let jumps = store.clocks.applied() < superblock.absorbed;
         if jumps || self.log.is_none() {
             self.log = Some(Beside::open(&store.dir, store.database, superblock.replay_from)?);
+            self.resume_at = None;
         }
         store.time.pass(superblock.time_ms);
         let mut last = store.checkpoints.claim()?;
@@ -341,6 +389,8 @@ impl Follower {
             store.seal_at(&mut committer, superblock.replay_from);
             committer.last = superblock.absorbed;
         }
+        // As in a replay, this comes before a reader can see the change.
+        store.catalog.note(superblock.absorbed);
         store.checkpoints.pins.switch(superblock, Arc::clone(&tables));
         store.views.switch(superblock.absorbed, tables, superblock.checkpoint);
         // This comes after the view, so that a snapshot never names a commit that it does not show.
@@ -348,7 +398,6 @@ impl Follower {
             store.clocks.advance_applied(superblock.absorbed);
             store.clocks.publish(superblock.absorbed);
         }
-        store.catalog.note(superblock.absorbed);
         store.checkpoints.set_replay_from(superblock.replay_from.lsn);
         *last = superblock;
         self.newest = superblock;
@@ -359,7 +408,8 @@ impl Follower {
     fn settle(&mut self) -> Result<()> {
         let read = self.store.free_memtables();
         let checkpoint = read.first().copied().unwrap_or(self.newest.checkpoint);
-        let segment = self.log.as_ref().map_or(self.newest.replay_from.segment, |log| log.end().segment);
+        let at = self.log.as_ref().map(Beside::end).or(self.resume_at).unwrap_or(self.newest.replay_from);
+        let segment = at.segment;
         self.seat().set(Needed { checkpoint, segment })
     }
 }

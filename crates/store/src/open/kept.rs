@@ -7,7 +7,8 @@
 //! 2. Their records are read, and the extents that they refer to are kept as the previous process kept them: they
 //!    cannot be allocated until the consumers have passed.
 //!
-//! If one of these is missing, those consumers have lost their positions, and nothing is kept for them.
+//! If one of these is missing or damaged, those consumers have lost their positions, and nothing is kept for them. Any
+//! other error ends the opening, because what is not kept is lost for good.
 
 use crate::open::claims::{Reference, references};
 use crate::open::pinned::following;
@@ -15,7 +16,7 @@ use crate::state::consumers::{self, Consumers, Known};
 use crate::state::feeds::{Feeds, Held};
 use crate::state::superblock::Superblock;
 use base::op::decode_extents;
-use base::{CommitTs, Error, Result};
+use base::{CommitTs, Error, ErrorKind, Result};
 use io::Dir;
 use log::Tail;
 use pool::Pool;
@@ -39,10 +40,21 @@ pub(super) fn keep_for_consumers(
     let mut has_all = false;
     for (name, held) in places {
         // One that has everything may stand at the end of a segment that the superblock does not need.
-        has_all = has_all || keep_from(dir, superblock, &held, tail, pool, space).is_ok();
+        has_all = has_all || exists(keep_from(dir, superblock, &held, tail, pool, space))?;
         kept.push((name, held, has_all));
     }
     Ok(kept)
+}
+
+/// Returns whether everything that a consumer needs was found.
+///
+/// Errors: all that do not show that something is missing. What cannot be read at this moment is not lost.
+fn exists(kept: Result<()>) -> Result<bool> {
+    match kept {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Missing) => Ok(false),
+        Err(error) => Err(error.within("reading what a consumer of changes still needs")),
+    }
 }
 
 fn keep_from(

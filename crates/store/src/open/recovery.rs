@@ -371,24 +371,26 @@ impl Parts {
     }
 
     /// Returns the board on which readers in other processes see how far they may read. If there is no room for it, no
-    /// readers are admitted.
+    /// readers are admitted. A writer that is refused leaves the board to those who follow it.
     fn board(&self, options: &Options) -> Result<Option<Board>> {
         if options.read_only {
             return Ok(None);
         }
         let Superblock { database, absorbed, checkpoint, .. } = self.superblock;
-        if options.admits_readers
-            && let Ok(Some(board)) = Board::open(&*self.dir, database, absorbed, checkpoint)
-        {
-            return Ok(Some(board));
+        if options.admits_readers {
+            match Board::open(&*self.dir, database, absorbed, checkpoint, &options.clock) {
+                Ok(Some(board)) => return Ok(Some(board)),
+                Err(error) if error.kind() != ErrorKind::Full => return Err(error),
+                Ok(None) | Err(_) => {}
+            }
         }
-        Board::remove(&*self.dir)?;
         // A writer without a board does not look at seats.
         if seats::needed(&*self.dir, database)? != Needed::NOTHING {
             let message = "another process has the database open for reading, and this one cannot write \
                            beside it; wait until that process closes the database";
             return Err(Error::new(ErrorKind::Locked, message));
         }
+        Board::remove(&*self.dir)?;
         Ok(None)
     }
 

@@ -51,6 +51,16 @@ pub(crate) struct Survey<'a> {
     pub time_ms: u64,
 }
 
+/// Checks that `record` is a commit record to its end, so that it is applied completely or not at all. A follower has
+/// no [`Survey`].
+///
+/// Errors: [`ErrorKind::Corruption`] if it is not.
+pub(super) fn check_record(record: &[u8]) -> Result<()> {
+    let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
+    decoder.by_ref().for_each(drop);
+    decoder.finish().filter(|rest| rest.is_empty()).map(drop).ok_or_else(no_record)
+}
+
 impl Survey<'_> {
     pub fn block(&mut self, block: &Block<'_>) -> Result<()> {
         if block.payload.is_empty() {
@@ -155,6 +165,11 @@ impl<'s> Replay<'s> {
         Replay { store, reader, at, ceiling }
     }
 
+    /// Returns the position after the last applied record.
+    pub fn at(&self) -> Position {
+        self.at
+    }
+
     /// Returns the limit, as far as it is used up.
     pub fn into_ceiling(self) -> Option<Ceiling> {
         self.ceiling
@@ -176,6 +191,12 @@ impl<'s> Replay<'s> {
         // The catalog's id is the least, so its operations come first, unless runs are attached.
         let first = Decoder::begin(record).and_then(|mut decoder| decoder.by_ref().next());
         let changes_catalog = attached.is_some() || first.is_some_and(|(table, _)| table == TableId::CATALOG);
+        let mut floor_ms = None;
+        if changes_catalog {
+            for row in catalog_rows(record) {
+                floor_ms = floor_ms.max(Some(row?.floor_ms()));
+            }
+        }
         self.make_room_for(record)?;
         let mut guard = lock(&store.committer);
         let committer = &mut *guard;
@@ -185,13 +206,14 @@ impl<'s> Replay<'s> {
             store.attach_at(committer, ts, end, Arc::new(attached));
         }
         drop(guard);
+        // A reader that sees the commit finds the catalog's change noted: otherwise it would use a table as it was.
+        floor_ms.into_iter().for_each(|floor_ms| store.time.pass(floor_ms));
+        if changes_catalog {
+            store.catalog.note(ts);
+        }
         store.clocks.advance_applied(ts);
         // All of it is durable: the tail was written again and synced.
         store.clocks.publish(ts);
-        if changes_catalog {
-            catalog_rows(record).try_for_each(|row| row.map(|row| store.time.pass(row.floor_ms())))?;
-            store.catalog.note(ts);
-        }
         self.at = end;
         let full = {
             let committer = lock(&store.committer);
@@ -253,5 +275,26 @@ impl<'s> Replay<'s> {
         store.seal_at(&mut lock(&store.committer), self.at);
         let _loan = store.pool.lend(LENT_PAGES);
         store.with_fallback(|| store.begin_pending_checkpoint()).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::op::Encoder;
+
+    #[test]
+    fn a_record_that_promises_too_many_operations_is_damaged() {
+        let record = |count| {
+            let mut record = Vec::new();
+            let mut encoder = Encoder::begin(&mut record, CommitTs(1), count);
+            encoder.push(TableId(16), Op::Put { key: b"k", value: b"v" });
+            record
+        };
+        check_record(&record(1)).unwrap();
+        for count in [0, 2, u64::MAX / 100, u64::MAX] {
+            let error = check_record(&record(count)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{count} operations");
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! | 8 | 4 | format version, 1 |
 //! | 12 | 4 | zero |
 //! | 16 | 8 | database id |
-//! | 24 | 8 | epoch: one more with each opening for writing |
+//! | 24 | 8 | epoch: a random number of this opening for writing, not 0 |
 //! | 32 | 8 | checksum of bytes 0-31 |
 //! | 64 | 8 | the newest commit that may be shown |
 //! | 72 | 8 | the newest checkpoint |
@@ -21,6 +21,7 @@
 //! any process reads it. A reader that sees a wrong check has read between two stores, and reads again.
 
 use base::codec::{Reader, Writer};
+use base::env::{Clock, Random};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) struct Board {
 /// The values that a writer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The number of the opening for writing.
+    /// The random number of the opening for writing.
     pub epoch: u64,
     pub visible: CommitTs,
     pub checkpoint: CheckpointNo,
@@ -67,6 +68,7 @@ impl Board {
         database: DatabaseId,
         visible: CommitTs,
         checkpoint: CheckpointNo,
+        clock: &Clock,
     ) -> Result<Option<Board>> {
         let exists = dir.list()?.iter().any(|name| name == BOARD);
         let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
@@ -79,7 +81,7 @@ impl Board {
         bytes.put_u32(FORMAT);
         bytes.put_u32(0);
         bytes.put_u64(database.0);
-        bytes.put_u64(before.wrapping_add(1));
+        bytes.put_u64(next_epoch(before, clock));
         bytes.put_u64(checksum::header(&bytes));
         bytes.resize(SHOWN_AT, 0);
         bytes.put(&encode(visible, checkpoint));
@@ -141,6 +143,14 @@ impl Board {
     }
 }
 
+/// Returns a new epoch. A count would begin anew where the board is missing, with an epoch that a reader may know from
+/// before. Simulations, which set the clock, must be repeatable: for them the epoch depends on the one `before`.
+fn next_epoch(before: u64, clock: &Clock) -> u64 {
+    let mut ids =
+        if matches!(clock, Clock::System) { Random::from_entropy() } else { Random::seeded(before) };
+    ids.next_u64().max(1)
+}
+
 #[inline]
 fn encode(visible: CommitTs, checkpoint: CheckpointNo) -> [u8; SHOWN_BYTES] {
     let mut bytes = [0; SHOWN_BYTES];
@@ -191,7 +201,8 @@ mod tests {
     fn a_board_says_what_was_shown_and_no_other_file_is_one() {
         let database = DatabaseId(7);
         let dir = MemDir::new();
-        let Some(board) = Board::open(&dir, database, CommitTs(3), CheckpointNo(1)).unwrap() else {
+        let Some(board) = Board::open(&dir, database, CommitTs(3), CheckpointNo(1), &Clock::System).unwrap()
+        else {
             panic!("files in memory can be mapped");
         };
         let file = dir.open(BOARD).unwrap();
@@ -203,7 +214,7 @@ mod tests {
         assert_eq!(second, Shown { visible: CommitTs(9), checkpoint: CheckpointNo(2), ..first });
         assert_eq!(read(&*file, DatabaseId(8)).unwrap(), None, "another database");
         drop(board);
-        Board::open(&dir, database, CommitTs(9), CheckpointNo(2)).unwrap();
+        Board::open(&dir, database, CommitTs(9), CheckpointNo(2), &Clock::System).unwrap();
         assert_ne!(read(&*file, database).unwrap().unwrap().epoch, first.epoch);
         for at in (0..40).chain(64..88) {
             let mut bytes = [0];
@@ -221,11 +232,15 @@ mod tests {
         let disk = SimDisk::new();
         let (dir, database) = (disk.dir(), DatabaseId(7));
         disk.set_maps(true);
-        assert!(Board::open(&*dir, database, CommitTs(3), CheckpointNo(1)).unwrap().is_some());
+        assert!(
+            Board::open(&*dir, database, CommitTs(3), CheckpointNo(1), &Clock::System).unwrap().is_some()
+        );
         let file = dir.open(BOARD).unwrap();
         assert!(read(&*file, database).unwrap().is_some());
         disk.set_maps(false);
-        assert!(Board::open(&*dir, database, CommitTs(4), CheckpointNo(1)).unwrap().is_none());
+        assert!(
+            Board::open(&*dir, database, CommitTs(4), CheckpointNo(1), &Clock::System).unwrap().is_none()
+        );
         assert_eq!(read(&*file, database).unwrap(), None);
         Board::remove(&*dir).unwrap();
         Board::remove(&*dir).unwrap();

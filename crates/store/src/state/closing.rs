@@ -132,10 +132,15 @@ impl Store {
             let _ = self.give_back(true);
             let _ = self.reserve_log(&[]);
         }
-        let committer = base::sync::lock(&self.committer);
+        let mut committer = base::sync::lock(&self.committer);
         let result = match self.latch.check() {
             Err(_) if self.is_read_only() => self.log.close().map(drop),
-            latched => latched.and_then(|()| self.close_log(&mut superblock)),
+            latched => latched.and_then(|()| {
+                let closed = self.close_log(&mut superblock);
+                // Closing may have made commits durable that are acknowledged only after this.
+                self.publish_synced_in(&mut committer);
+                closed
+            }),
         };
         // The next writer shows what readers may read. A commit of this one that is acknowledged later must not.
         self.processes.end_showing();

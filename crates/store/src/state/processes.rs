@@ -6,7 +6,7 @@ use crate::state::seats::Seat;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, Error, ErrorKind, Result};
 use io::Lock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The locks of a store on its lock file and on its data file.
@@ -25,6 +25,10 @@ pub(crate) struct Processes {
     /// write. It is here, so that snapshots find what they read also after closing.
     seat: OnceLock<Mutex<Seat>>,
     is_beside: AtomicBool,
+    /// The newest view with pages that the writer may have used again; 0: none.
+    lost_through: AtomicU64,
+    /// The epoch of the board of the writer that this store follows; 0 before the first.
+    epoch: AtomicU64,
 }
 
 impl Processes {
@@ -32,7 +36,8 @@ impl Processes {
     pub fn new(locks: Option<Locks>, board: Option<Board>, seat: Option<Seat>) -> Processes {
         let is_beside = AtomicBool::new(seat.is_some());
         let seat = seat.map_or_else(OnceLock::new, |seat| OnceLock::from(Mutex::new(seat)));
-        Processes { origin: io::Origin::here(), locks: Mutex::new(locks), board, seat, is_beside }
+        let (origin, locks, lost_through) = (io::Origin::here(), Mutex::new(locks), AtomicU64::new(0));
+        Processes { origin, locks, board, seat, is_beside, lost_through, epoch: AtomicU64::new(0) }
     }
 
     /// Returns whether this is a child process that inherited the store.
@@ -94,6 +99,26 @@ impl Processes {
     /// Returns whether the writer that this store follows has taken its seat away.
     pub fn has_lost_seat(&self) -> bool {
         self.seat().is_some_and(|seat| seat.is_lost())
+    }
+
+    /// Notes that the writer may have used pages of the views up to number `view` again, and of no later one.
+    pub fn note_lost_through(&self, view: u64) {
+        self.lost_through.store(view, Ordering::SeqCst);
+    }
+
+    /// Returns the newest view with pages that the writer may have used again; 0: none.
+    pub fn lost_through(&self) -> u64 {
+        self.lost_through.load(Ordering::SeqCst)
+    }
+
+    /// Notes the epoch of the writer that this store follows from now on.
+    pub fn note_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::SeqCst);
+    }
+
+    /// Returns the epoch of the writer that this store follows; 0 before the first.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     /// Returns the seat with which this store follows a writer, if it has one.

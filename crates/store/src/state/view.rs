@@ -18,13 +18,16 @@
 //! 1. Mark the slot pending.
 //! 2. Load the current view.
 //! 3. Load the clock.
-//! 4. If the view's open memtable was sealed at a timestamp before the one just read, go back to 2.
+//! 4. If the view's open memtable was sealed at a timestamp before the one just read, or if the view's runs hold later
+//!    commits, go back to 2.
 //! 5. Announce the view.
 //!
 //! Step 4 keeps a snapshot from tearing: commits after the seal are in a memtable that this view does not have. A view
 //! that is newer than the timestamp is harmless: a seal only adds a memtable, whose newer entries the timestamp
 //! excludes one by one; and the runs of a switch, which know no timestamps, hold commits that were visible before it,
-//! while the clock is read after the view. `base::slots` argues steps 1 and 5.
+//! while the clock is read after the view. Only a reader beside a writer may jump: it publishes runs that hold commits
+//! which it has not applied, and the clock right after them, so that step 4 does not wait long. `base::slots` argues
+//! steps 1 and 5.
 //!
 //! # Freeing
 //! A view is freed when no slot holds it, even if older ones are held: a snapshot keeps what it sees, and nothing that
@@ -166,7 +169,7 @@ impl Views {
             let ts = clock();
             // SeqCst, partner `seal`: if `ts` is after the seal, its commit came after the seal's store.
             let end = view.open.end.load(Ordering::SeqCst);
-            if ts.0 >= end {
+            if ts.0 >= end || ts < view.absorbed {
                 if end == CLOSED {
                     reader.let_go();
                     return None;
@@ -359,5 +362,34 @@ impl HeldView {
     pub unsafe fn keep<'a>(self, call: EpochGuard<'a>) -> (&'a View, Suspended<'a>) {
         // SAFETY: the caller promises that the slot is in a call, and `reclaim` frees no view of such a slot.
         (unsafe { &*self.0 }, call.suspend())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A reader beside a writer jumps to a checkpoint: the view is there before the clock.
+    #[test]
+    fn a_snapshot_is_not_older_than_the_runs_of_its_view() {
+        let slots = Arc::new(Slots::new());
+        let (memtable, _writer) = Memtable::new();
+        let views = Views::new(View {
+            number: 0,
+            open: OpenMemtable::new(memtable),
+            sealed: Vec::new(),
+            tables: Arc::default(),
+            checkpoint: CheckpointNo(0),
+            has_attached: false,
+            absorbed: CommitTs(0),
+        });
+        views.switch(CommitTs(5), Arc::default(), CheckpointNo(1));
+        let clock = Cell::new(2);
+        let tick = || CommitTs(clock.replace(clock.get() + 1));
+        let reader = slots.claim_or_full().unwrap();
+        let (_, ts) = views.acquire(&reader, tick, Purpose::Read).unwrap();
+        assert_eq!(ts, CommitTs(5));
+        reader.let_go();
     }
 }

@@ -76,14 +76,20 @@ impl<'a> CursorMut<'a> {
         self.step(false)
     }
 
-    /// Moves to the first record at or after `key`, within the span.
+    /// Moves to the first record at or after `key`, within the span. After an error the cursor is where it was.
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
+        let (forward, off) = (self.forward, self.off);
         self.turn(true);
         self.batch = FIRST_BATCH;
         let from = key.max(self.span.start()).to_vec();
+        if let Err(error) = self.fetch(Bound::Included(&from)) {
+            // The next step starts from the old position, and extends the old range.
+            self.turn(forward);
+            self.off = off;
+            return Err(error);
+        }
         self.tx.begin_range(&self.table, &from, Bound::Excluded(&from));
         self.tracks = true;
-        self.fetch(Bound::Included(&from))?;
         self.take()
     }
 

@@ -3,8 +3,10 @@
 mod attached_history;
 mod beginnings;
 mod beside;
+mod beside_faults;
 mod changes;
 mod consumers;
+mod cursor_mut;
 mod dead_stretches;
 mod failed_commits;
 mod filters;
