@@ -183,7 +183,7 @@ pub fn list(bucket: &Bucket, format: Format) -> Outcome {
 
 /// Writes a row for each base of a database.
 fn write_listing<W: io::Write>(
-    rows: &mut Rows<'_, W>,
+    rows: &mut Rows<W>,
     found: &NamedListing,
     listing: &Listing,
     is_table: bool,
