@@ -29,7 +29,7 @@ pub(super) fn items(text: &str) -> impl Iterator<Item = (usize, Item<'_>, &str)>
             }
             false => {
                 rest = first.rest;
-                Item::Statement { text: first.statement, is_complete: first.is_complete }
+                Item::Statement { text: first.statement.trim_end(), is_complete: first.is_complete }
             }
         };
         Some((line, item, &text[at..]))
