@@ -424,8 +424,8 @@ impl Database {
     /// since the last flush is noticed by the next one.
     ///
     /// # Errors
-    /// [`Latched`](ErrorKind::Latched) after such a failure; [`ReadOnly`](ErrorKind::ReadOnly);
-    /// [`Closed`](ErrorKind::Closed).
+    /// [`Latched`](crate::ErrorKind::Latched) after such a failure; [`ReadOnly`](crate::ErrorKind::ReadOnly);
+    /// [`Closed`](crate::ErrorKind::Closed).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
