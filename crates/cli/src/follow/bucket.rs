@@ -73,16 +73,7 @@ impl Source for FromBucket {
     }
 
     fn databases(&self) -> Result<Vec<String>> {
-        if self.bucket.is_shipped()? {
-            return Ok(vec![server::DEFAULT_DATABASE.to_owned()]);
-        }
-        let mut names = Vec::new();
-        for name in self.bucket.databases()? {
-            if self.is_there(&name)? {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        crate::ship::bucket::databases(&self.bucket, |name| self.is_there(name))
     }
 
     fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {

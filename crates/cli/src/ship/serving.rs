@@ -114,9 +114,9 @@ impl ServeShipArgs {
         if dir.join(DEFAULT_DATABASE).is_dir() && followed.is_none() {
             return Ok(Some((url, Role::Primary)));
         }
-        let mut names = bucket::databases(&bucket)?;
+        let of = |name: &str| bucket::of_database(&bucket, name);
+        let mut names = bucket::databases(&bucket, |name| Ok(of(name)?.dropped_ms()?.is_none()))?;
         names.sort_by_key(|name| name == DEFAULT_DATABASE);
-        let of = |name: &String| bucket::of_database(&bucket, name);
         let mut held = Vec::new();
         for name in &names {
             if of(name)?.is_held()? {

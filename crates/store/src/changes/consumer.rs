@@ -39,9 +39,8 @@ impl Store {
     ///
     /// # Errors
     /// [`TooOld`](ErrorKind::TooOld) if the consumer has lost its position; [`Locked`](ErrorKind::Locked) if it is
-    /// open; [`Invalid`](ErrorKind::Invalid) for a new name that is empty, longer than 100 bytes,
-    /// or has a control character;
-    /// [`ReadOnly`](ErrorKind::ReadOnly); errors of writing its file.
+    /// open; [`Invalid`](ErrorKind::Invalid) for a new name that is empty, longer than 100 bytes, or has a control
+    /// character; [`ReadOnly`](ErrorKind::ReadOnly); errors of writing its file.
     pub fn consumer(self: &Arc<Self>, name: &str) -> Result<Consumer> {
         self.check_open()?;
         self.latch.check()?;
