@@ -55,14 +55,16 @@ impl<'m> Finger<'m> {
         found
     }
 
-    /// Does the same where the nodes above the leaf have their stamp.
+    /// Goes from `root` to the leaf that covers `key`, without stamping the nodes above it. Returns whether the key is
+    /// there.
     fn find_path(&mut self, root: NodePtr<'m>, key: &[u8]) -> bool {
         let found = self.path.restart(root, key);
         (self.high, self.has_path) = (self.path.fences(0).high, true);
         found
     }
 
-    /// Does what [`Finger::seek`] does by `hint`, if that leads to the leaf. The path has only the leaf then.
+    /// Goes by `hint` to the leaf that covers `key`, where a record of `ts` is about to be inserted. Returns whether
+    /// the key is there; `None` if the hint no longer leads to the leaf. Otherwise the path has only the leaf.
     #[inline]
     fn follow(&mut self, hint: &Hint<'m>, root: NodePtr<'m>, key: &[u8], ts: CommitTs) -> Option<bool> {
         let found = hint.follow(root, key, ts, &mut self.path)?;
