@@ -313,8 +313,8 @@ impl Misses {
         }
     }
 
-    /// Frees about `bytes`, by whole chunks: those whose pages are used least. A wish frees chunks of which less than a
-    /// quarter was used since the last look, and never the last chunk.
+    /// Frees about `bytes`, by whole chunks: those whose pages are used least. [`Need::Wish`] frees chunks of which
+    /// less than a quarter was used since the last look, and never the last chunk.
     pub(crate) fn give(&self, bytes: usize, need: Need) -> Given {
         let before = self.ledger.used_bytes();
         let mut state = lock(&self.state);
@@ -375,7 +375,7 @@ impl Misses {
         chunks.into_iter().map(|(_, chunk)| chunk).collect()
     }
 
-    /// Clears the visited bits of a chunk, so that the next wish can free it if it is not used again.
+    /// Clears the visited bits of a chunk, so that the next [`Need::Wish`] can free it if it is not used again.
     fn give_second_chance(&self, state: &State, chunk: usize) {
         for number in self.numbers(chunk).filter(|&number| state.policy.is_queued(number)) {
             self.frames.take_touched(number);
