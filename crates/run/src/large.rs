@@ -47,7 +47,8 @@ impl Pieces {
         pool.judge(Pieces::find(&**pool.file(), pool.database(), large))
     }
 
-    /// Does what [`Pieces::open`] does, for a caller that has a data file and no pool.
+    /// Finds the parts of a value for a caller that has a data file and no pool: reads the index, if it has one. For
+    /// errors see [`Pieces::open`].
     pub fn find(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
         let LargeRef { ptr, len_bytes, .. } = large;
         let file_bytes = file.len()?;
