@@ -240,7 +240,7 @@ impl Space {
     /// Returns the extents of the map that `root` names, the directory first. Reads only the directory.
     ///
     /// # Errors
-    /// The same as [`Space::load`].
+    /// Those of [`Space::load`].
     pub fn map_parts(
         file: &dyn File,
         database: DatabaseId,
