@@ -336,7 +336,9 @@ impl<'a> Cursor<'a> {
         self.run::<true>(most, each)
     }
 
-    /// Does what [`Cursor::run_on`] does, in the other direction.
+    /// Moves back over records before the current one that are in memory, `most` or fewer, and passes them to `each`.
+    /// It ends on the last one passed, and returns their number, often 0. It is [`Cursor::run_on`] in the other
+    /// direction.
     ///
     /// # Errors
     /// `SnapshotTooOld`; nothing was shown then.

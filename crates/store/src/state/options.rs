@@ -29,8 +29,8 @@ pub struct Options {
     /// The number of bytes of the data file that may wait for readers to end; beyond it the oldest expire. `None`:
     /// twice what is in use, at least 1 GiB.
     pub max_pinned_space_bytes: Option<u64>,
-    /// The number of bytes that the log and the data file together may keep for readers of changes. Beyond it the one
-    /// that is furthest behind loses its position.
+    /// The number of bytes that the log and the data file together may keep for readers of changes. Beyond it, the
+    /// reader at the oldest position loses it.
     pub max_changes_bytes: u64,
     /// The length of a value, in bytes, above which it is written to the data file before it is committed; at most
     /// [`limits::MAX_LOGGED_VALUE_BYTES`], which is the default. Simulations set a smaller value.
@@ -41,7 +41,7 @@ pub struct Options {
     /// The limit on the log that a recovery would replay, in bytes. At a quarter a checkpoint is due, and writers are
     /// slowed so that only what is in progress can exceed it.
     pub max_log_bytes: u64,
-    /// The same limit in records, which bounds the time of a recovery.
+    /// The limit on the log that a recovery would replay, in records, which bounds the time of a recovery.
     pub max_log_records: u64,
     /// The number of bytes that are merged of an LSM table at a time: checkpoints that writers wait for come between
     /// two of these. It is at most what eight memtables hold.

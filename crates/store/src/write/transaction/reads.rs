@@ -55,7 +55,8 @@ impl Transaction {
         }
     }
 
-    /// Does the same; `None`: the snapshot is read next, which is recorded here.
+    /// Returns what this transaction itself wrote to `key`. If that is nothing, records a read of `key`, because the
+    /// caller reads the snapshot next.
     #[inline]
     fn resolve(&self, table: TableId, key: &[u8]) -> Result<Option<OwnEntry<'_>>> {
         let own = self.find_own(table, key)?;
