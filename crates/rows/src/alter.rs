@@ -130,7 +130,8 @@ impl DynamicTable {
         self.create_index_while(tx, index, || Ok(()))
     }
 
-    /// Does what [`DynamicTable::create_index`] does, and calls `go_on` about every thousand rows.
+    /// Creates an index and fills it within this transaction, and calls `go_on` about every thousand rows. See
+    /// [`DynamicTable::create_index`].
     ///
     /// # Errors
     /// As for [`DynamicTable::create_index`], and those of `go_on`. After an error nothing remains of the index.

@@ -76,8 +76,8 @@ pub fn build_index(
     build_index_in_chunks(db, table, index, CHUNK_ROWS, progress)
 }
 
-/// Does what [`build_index`] does with at most this many rows in each transaction. Fewer rows cause fewer conflicts
-/// with writers, but the build takes longer.
+/// Builds an index of a table in use, with at most `chunk_rows` rows in each transaction. Fewer rows cause fewer
+/// conflicts with writers, but the build takes longer. See [`build_index`].
 ///
 /// # Errors
 /// Those of [`build_index`].

@@ -75,7 +75,8 @@ impl Layout {
         read_value(&mut Reader::new(row.get(start..)?), self.columns[at].kind)
     }
 
-    /// Does the same for an integer that is not null. `None`: call [`Layout::value`].
+    /// Returns the integer in the column numbered `at` of a row of this version. Returns `None` if the value is null or
+    /// no integer, or if the bytes are not such a row: then call [`Layout::value`]. For `starts` see there.
     #[inline]
     pub fn integer(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<i64> {
         if self.columns[at].kind != ColumnType::Int {

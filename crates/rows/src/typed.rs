@@ -109,7 +109,8 @@ impl<R: Row> Table<R> {
         Self::ensure_as(db, &R::definition())
     }
 
-    /// Does what [`Table::ensure`] does, with rows that live for `ttl`; see [`Definition::ttl`].
+    /// Returns the table of `R`, whose rows live for `ttl`, and creates it if it does not exist. See [`Table::ensure`]
+    /// and [`Definition::ttl`].
     ///
     /// # Errors
     /// As for [`Table::ensure`]; also `Mismatch` if the table has another TTL.
@@ -234,7 +235,8 @@ impl<R: Row> Table<R> {
         self.in_index(reader, index, first, false)
     }
 
-    /// Returns the same rows as [`Table::by_index`], the last one first.
+    /// Returns the rows whose values in an index begin with these, in the reverse order of the index. See
+    /// [`Table::by_index`].
     pub fn by_index_backwards<'r, S: ReadTables>(
         &self,
         reader: &'r S,

@@ -166,7 +166,8 @@ impl DynamicTable {
         self.replace_at(tx, &self.key_bytes(key)?, row)
     }
 
-    /// Does what [`DynamicTable::replace`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
+    /// Replaces the row at an encoded key ([`crate::BatchScan::key`]) with `row`, which can have another primary key.
+    /// Returns whether there was one.
     ///
     /// # Errors
     /// As for [`DynamicTable::insert`].
@@ -209,7 +210,7 @@ impl DynamicTable {
         self.delete_at(tx, &self.key_bytes(key)?)
     }
 
-    /// Does what [`DynamicTable::delete`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
+    /// Deletes the row at an encoded key ([`crate::BatchScan::key`]). Returns whether there was one.
     pub fn delete_at(&self, tx: &mut impl WriteTables, key: &[u8]) -> Result<bool> {
         self.storage_for(tx)?;
         atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
