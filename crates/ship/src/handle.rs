@@ -51,7 +51,8 @@ impl Shipper {
         self.board.wait(commit, None).map(drop)
     }
 
-    /// Does what [`Shipper::wait`] does, for at most `time`; returns `false` if the commit is not in the bucket then.
+    /// Waits at most `time` until the commit with this number, and all before it, are in the bucket. Returns `false` if
+    /// they are not there then.
     ///
     /// # Errors
     /// As for [`Shipper::wait`].
@@ -85,8 +86,8 @@ impl Shipper {
         self.join()
     }
 
-    /// Does what [`Shipper::stop`] does, and then says in the bucket that this writer has ended: another one can take
-    /// its place without asking. This one can be started again all the same, as long as none has.
+    /// Ships what is committed and ends, as [`Shipper::stop`] does, and records in the bucket that this writer has
+    /// ended: another one can take its place without asking. Until one has, this one can be started again.
     ///
     /// # Errors
     /// As for [`Shipper::stop`].
@@ -95,9 +96,10 @@ impl Shipper {
         self.join()
     }
 
-    /// Does what [`Shipper::stop`] does, and then says in the bucket that the database was dropped. From then on a
-    /// server that restores a bucket leaves it out, and another database can be shipped under its name. Everything
-    /// that was shipped stays in the bucket, and can be restored: see [`Bucket::incarnation`].
+    /// Ships what is committed and ends, as [`Shipper::stop`] does, and records in the bucket that the database was
+    /// dropped. From then on a server that restores a bucket leaves the database out, and another database can be
+    /// shipped under its name. Everything that was shipped stays in the bucket, and can be restored: see
+    /// [`Bucket::incarnation`].
     ///
     /// Remove the directory of the database afterwards, and not before: if this fails, the database goes on. It can be
     /// shipped again in any case. If the bucket has the drop all the same, it then begins a lineage of its own.

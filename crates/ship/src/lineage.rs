@@ -138,7 +138,7 @@ impl Lineage {
         self.verified(number, &name, self.bucket.get(&name)?)
     }
 
-    /// Returns what [`Lineage::segment`] returns for each of `count` segments from `first` on, which are read at once.
+    /// Returns `count` segments from `first` on, verified, each `None` if it does not exist. All are read at once.
     pub fn segments(&self, first: u64, count: u64) -> Vec<Result<Option<Segment>>> {
         let names: Vec<_> = (first..first + count).map(|number| name::numbered(name::LOG, number)).collect();
         let read = self.bucket.get_all(&names);
