@@ -116,7 +116,8 @@ impl Statement<'_> {
         done
     }
 
-    /// Does what [`Statement::execute`] does with borrowed values, so that texts and blobs need not be copied.
+    /// Runs the statement to its end with borrowed values, so that texts and blobs need not be copied. Returns how many
+    /// rows it inserted, updated or deleted.
     ///
     /// ```
     /// # fn main() -> Result<(), pando_sql::Error> {
