@@ -375,7 +375,7 @@ mod tests {
         assert!(excluding.is_ok());
     }
 
-    /// Does what `sqlite3_step` does without an interrupt: tries again while it is blocked for now.
+    /// Repeats `attempt` while it is blocked for now, as `sqlite3_step` does without an interrupt.
     fn again<T>(attempt: impl Fn() -> Result<T, Blocked>) -> Result<(), Blocked> {
         loop {
             match attempt() {
