@@ -154,9 +154,10 @@ impl<'m> Tree<'m, '_> {
         self.add_child(path, left, right, true)
     }
 
-    /// Does steps 3 and 4 for the levels above the leaf, after the node below `path`'s frame at level 1 was split.
-    /// `left` takes its place (`None`: the node stays), and `right` comes after it. `at_end` says that all old entries
-    /// are in the left one. Returns whether the path leads to `right` now; otherwise it is not valid any longer.
+    /// Enters a split in the levels above the leaf (steps 3 and 4), after the node below `path`'s frame at level 1 was
+    /// split. `left` takes its place (`None`: the node stays), and `right` comes after it. `at_end` says that all old
+    /// entries are in the left one. Returns whether the path leads to `right` now; otherwise it is not valid any
+    /// longer.
     fn add_child(
         &mut self,
         path: &mut Path<'m>,

@@ -320,16 +320,14 @@ impl Inner {
     /// The bytes that look-ups read: all but the last line.
     pub const LOOKED_AT_BYTES: usize = offset_of!(Inner, newest_below);
 
-    /// Returns a timestamp at or after that of every record below. It is kept above the parents of leaves only; other
-    /// nodes have [`Node::newest`].
+    /// Returns a timestamp at or after that of every record below this node, which is above the parents of leaves.
     #[inline]
     pub fn newest_below(&self) -> CommitTs {
         // Relaxed: as `Node::newest`.
         CommitTs(self.newest_below.0.load(Ordering::Relaxed))
     }
 
-    /// Records that a record of `ts` is about to be published below this node, which is above the parents of leaves.
-    /// The writer alone calls it, as [`Node::stamp`].
+    /// Records, above the parents of leaves, that a record of `ts` is about to be published below. See [`Node::stamp`].
     #[inline]
     pub fn stamp_below(&self, ts: CommitTs) {
         if self.newest_below() < ts {

@@ -61,8 +61,8 @@ pub(crate) struct Fences<'m> {
 
 impl Fences<'_> {
     /// Returns how many bytes a node of these entries between the separators skips. If its heads are all equal, that is
-    /// all that the separators have in common, because every key between them begins with it; otherwise it is the same
-    /// as before.
+    /// all that the separators have in common, because every key between them begins with it; otherwise it is what the
+    /// entries skip so far.
     pub fn skip(&self, entries: &[Entry<'_>]) -> usize {
         let (first, last) = (&entries[0], &entries[entries.len() - 1]);
         debug_assert_eq!(first.skip, last.skip);
