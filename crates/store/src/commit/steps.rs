@@ -241,9 +241,9 @@ impl Store {
     }
 
     /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
-    /// them: after the append there is no way back. It costs comparisons, unless the last allowance is used up. What
-    /// was `staged` in the open memtable has its memory. A wait for memory or room lets go of it, since it may keep a
-    /// memtable that was merged meanwhile.
+    /// them, because a commit cannot be abandoned after its append. It costs comparisons, unless the last allowance is
+    /// used up. What was `staged` in the open memtable has its memory. A wait for memory or room drops it, since it may
+    /// keep a memtable that was merged meanwhile.
     #[inline]
     pub(crate) fn lock_with_memory_for(
         &self,

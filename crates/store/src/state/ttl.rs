@@ -44,7 +44,7 @@ pub(crate) const NEVER_MS: u64 = u64::MAX;
 pub enum Expiry {
     /// Never: it lives until it is deleted.
     Never,
-    /// After so much time has passed.
+    /// After this much time.
     In(Duration),
 }
 

@@ -293,7 +293,7 @@ impl Transaction {
         Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
     }
 
-    /// Makes it a conflict if others rename, change or drop the table after the beginning.
+    /// Makes the commit conflict with others that rename, change or drop the table after the beginning.
     pub fn use_table(&self, table: &Table) -> Result<()> {
         self.admit(table).map(drop)
     }

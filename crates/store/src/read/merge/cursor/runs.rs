@@ -40,7 +40,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 
     /// Returns the front's layer, and the key up to which it may move by itself: the first key of any other layer, or
-    /// `stop`. `None`: it may not.
+    /// `stop`. Returns `None` if it may not move by itself.
     fn front_and_limit<'a, const FORWARD: bool>(
         &'a mut self,
         stop: Option<&'a [u8]>,
