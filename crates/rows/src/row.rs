@@ -304,7 +304,7 @@ fn pass_over(reader: &mut Reader<'_>, kind: ColumnType) -> Option<()> {
     }
 }
 
-/// Reads a length and so many bytes of UTF-8.
+/// Reads a length and that number of bytes of UTF-8.
 pub(crate) fn read_text<'a>(reader: &mut Reader<'a>) -> Option<&'a str> {
     std::str::from_utf8(reader.bytes()?).ok()
 }
