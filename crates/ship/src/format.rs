@@ -64,7 +64,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether objects of this kind exist in `format`.
+    /// Returns whether objects of this kind exist in `format`.
     fn has(self, format: u32) -> bool {
         format == FORMAT || (self == Kind::Segment && format == DROP_FORMAT)
     }

@@ -226,6 +226,8 @@ impl Lineage {
         Ok(Some(there))
     }
 
+    /// Checks that the log ends with segment `last`.
+    ///
     /// # Errors
     /// `Corruption` if a segment after `last` is listed: then `last + 1` is missing.
     pub fn nothing_after(&self, last: u64) -> Result<()> {
@@ -309,6 +311,8 @@ impl Lineage {
         Ok(Standing::Valid(Box::new(segment)))
     }
 
+    /// Checks that an object belongs to this database and lineage.
+    ///
     /// # Errors
     /// `Foreign` if an object belongs to another database or lineage.
     pub fn check_author(&self, name: &str, author: &Author) -> Result<()> {

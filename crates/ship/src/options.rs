@@ -21,7 +21,7 @@ pub struct Options {
     /// A new base is made when the log since the last one has this many times the base's bytes, and at least 16 MiB.
     /// Each segment counts as at least 16 KiB. Default: 4. A larger number uploads less, and restores take longer.
     pub base_multiple: u32,
-    /// The newest so many bases are kept. Default: 2; at least 1.
+    /// The number of newest bases that are kept. Default: 2; at least 1.
     pub keep_bases: usize,
     /// Every state of this last stretch of time stays reachable. Default: 7 days.
     pub keep_for: Duration,
