@@ -65,7 +65,8 @@ impl Session {
         }
     }
 
-    /// Same as [`Session::write`], and also returns whether the written rows are wanted.
+    /// Runs `work` in the transaction that the current statement has begun. Returns also whether the written rows are
+    /// wanted.
     #[inline]
     pub fn write_row<T>(&self, work: impl FnOnce(&mut AnyTransaction) -> Outcome<T>) -> Outcome<(T, bool)> {
         let mut state = self.state();
@@ -78,7 +79,7 @@ impl Session {
         Err(Failure::new(ffi::SQLITE_READONLY, "the transaction is read-only"))
     }
 
-    /// Commits a transaction beside the connection's own, which excludes nobody.
+    /// Commits a transaction beside the connection's own. It excludes no other writer.
     #[allow(clippy::unused_self, reason = "the other machine may exclude others")]
     pub fn commit_beside(&self, transaction: AnyTransaction) -> pando::Result<()> {
         transaction.commit().map(drop)
