@@ -95,8 +95,8 @@ struct Given {
     ended: Option<(i64, u64)>,
 }
 
-/// How often, and after which pauses, a brief turn asks for the commit gate, because nobody waits for it with a busy
-/// handler.
+/// The number of times that a brief turn asks for the commit gate, and the pause between two, because no busy handler
+/// waits for it.
 const GATE_TRIES: u32 = 200;
 const GATE_PAUSE: Duration = Duration::from_millis(1);
 
@@ -215,7 +215,7 @@ impl Drop for Committing<'_> {
     }
 }
 
-/// The right to commit while nobody else does. Dropping it ends that.
+/// The right to commit while no other writer does. Dropping it ends that.
 #[derive(Debug)]
 pub(crate) struct Excluding {
     writers: Arc<Writers>,
@@ -241,7 +241,7 @@ impl Excluding {
         }
     }
 
-    /// Makes a brief turn exclusive, so that nobody waits for it without a busy handler.
+    /// Makes a brief turn exclusive, so that only those with a busy handler wait for it.
     pub(crate) fn lengthen(&mut self) {
         if std::mem::take(&mut self.is_brief) {
             self.writers.change(|inner| inner.turn = Some(Turn::Exclusive));
@@ -267,8 +267,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Gives the transaction `count` rowids of a table, from `next` on or after those of others. Returns the first.
-    /// `None`: there are not so many.
+    /// Gives the transaction `count` rowids of a table, from `next` on or after those of others. Returns the first, or
+    /// `None` if fewer are left.
     pub(crate) fn give(&mut self, root: u32, next: i64, count: i64) -> Option<i64> {
         let mut inner = lock(&self.writers.inner);
         let given = inner.given.entry(root).or_default();

@@ -53,7 +53,7 @@ unsafe fn on_state(state: *mut State, work: impl FnOnce(&mut State) -> Outcome<(
     run(state, |state| state, |state| work(state).map(|()| OK))
 }
 
-/// Puts what a handle of a blob has written, unless it is that one which goes on.
+/// Puts what a handle of a blob has written, unless that handle is `by`.
 ///
 /// # Safety
 /// Points 1 and 3 of the module, for the handle, too.

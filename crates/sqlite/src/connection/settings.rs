@@ -49,9 +49,9 @@ impl Connection {
         self.with_state(|state| state.set_read_only(is_read_only));
     }
 
-    /// Makes `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE` exclude nobody from now on: each begins a transaction at once,
-    /// which conflicts as any other does. Use it for statements of clients that could stop between two statements:
-    /// every writer of the database, also those without SQL, would wait for them.
+    /// Makes `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE` exclude no other writer from now on: each begins a transaction at
+    /// once, which conflicts as any other does. Use it for statements of clients that could stop between two
+    /// statements: every writer of the database, also those without SQL, would wait for them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
