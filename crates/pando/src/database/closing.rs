@@ -21,7 +21,7 @@ impl fmt::Debug for OnClose {
 
 impl Database {
     /// Calls `call` once when the database is closed, to stop work in other threads that would notice the closing only
-    /// at its next call to the database. At that time the database is already closed, and another process may have
+    /// at their next call to the database. At that time the database is already closed, and another process may have
     /// opened its directory. The database keeps only a weak reference: if you drop the last `Arc` before, nothing is
     /// called. O(registered calls), amortised.
     ///
