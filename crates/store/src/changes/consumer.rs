@@ -20,7 +20,7 @@ pub struct ConsumerInfo {
     pub name: String,
     /// The last commit that the consumer has acknowledged.
     pub position: u64,
-    /// Whether the consumer has lost its position because it fell behind too far.
+    /// Whether the consumer has lost its position, because more than the limit would have been kept for it.
     pub is_lost: bool,
 }
 

@@ -42,9 +42,9 @@ pub(crate) const NEVER_MS: u64 = u64::MAX;
 /// When an entry expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Never: it lives until it is deleted.
+    /// Never: the entry lives until it is deleted.
     Never,
-    /// After so much time has passed.
+    /// After this time.
     In(Duration),
 }
 
