@@ -215,7 +215,7 @@ impl DynamicTable {
             let mut schema = self.inner.schema.clone();
             let next = schema.version.checked_add(1);
             schema.version = next.ok_or_else(|| {
-                schema.refused("its schema was changed too often; no further version is available")
+                schema.refused("its schema has no further version; copy the rows into a new table")
             })?;
             change(tx, &mut schema)?;
             schema.check().map_err(|message| schema.refused(&message))?;

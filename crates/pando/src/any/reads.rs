@@ -131,7 +131,7 @@ impl AnyTransaction {
 
 #[cold]
 fn replaced() -> Error {
-    Error::invalid("the closure has put a transaction of another database in the place of its own")
+    Error::invalid("the closure replaced its transaction by one of another database; use its own")
 }
 
 macro_rules! read_tables {

@@ -108,7 +108,7 @@ impl BackupInfo {
     /// # Errors
     /// `Invalid` if `bytes` are anything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let wrong = || Error::invalid("the file name is not that of a backup");
+        let wrong = || Error::invalid("the bytes do not describe a backup; take a full backup");
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(wrong)?;
         let (totals, name) = rest.split_at_checked(END_BYTES).ok_or_else(wrong)?;
         let name =

@@ -237,7 +237,7 @@ impl Restoring {
             return match next.base {
                 None => Ok(()),
                 Some(base) => mismatch(format!(
-                    "it is the difference to backup {:016x}, which has to come first",
+                    "it is an incremental backup on backup {:016x}; restore that one first",
                     base.id
                 )),
             };
@@ -245,11 +245,11 @@ impl Restoring {
         if next.base != Some(*expected) {
             let (expected, found) = (expected.id, next.base.map_or(0, |base| base.id));
             return mismatch(format!(
-                "expected the difference to {expected:016x}, found one to {found:016x}"
+                "expected an incremental backup on {expected:016x}, found one on {found:016x}"
             ));
         }
         if (next.database, next.fork) != (before.database, before.fork) {
-            return mismatch("it is of another database".to_owned());
+            return mismatch("it belongs to another database than the backup before it".to_owned());
         }
         Ok(())
     }

@@ -250,7 +250,7 @@ fn repeat_value(
     let mut writer = repeat.value(table, key)?;
     let mut left = len_bytes;
     while left > 0 {
-        let Part::Piece(piece) = reader.next()? else { return Err(misplaced("something else than a piece")) };
+        let Part::Piece(piece) = reader.next()? else { return Err(misplaced("a frame other than a piece")) };
         let rest = left.checked_sub(piece.len() as u64).filter(|_| !piece.is_empty());
         left = rest.ok_or_else(|| Error::corruption("the pieces of a value are longer than it"))?;
         writer.append(piece)?;
@@ -260,5 +260,5 @@ fn repeat_value(
 
 #[cold]
 fn misplaced(what: &str) -> Error {
-    Error::corruption(format!("{what} is in a wrong place of a change"))
+    Error::corruption(format!("{what} is in the wrong place in a change; read the changes again"))
 }

@@ -434,7 +434,7 @@ impl<'a> Change<'a> {
     pub fn write_to(&mut self, out: &mut dyn Write) -> Result<u64> {
         if !self.filter.is_all() {
             let message =
-                "a change that was filtered is not whole; read the changes without a filter to write them";
+                "a filtered change is incomplete and cannot be written; read the changes without a filter";
             return Err(Error::invalid(message));
         }
         write::write(self.inner, out)

@@ -119,7 +119,7 @@ impl Transaction {
         let has_date_of = |reading: Reading| (reading.is_dated(), reading.is_by_key());
         if has_date_of(admitted.reading) != has_date_of(value.reading) {
             return Err(Error::invalid(format!(
-                "table {:?} got another TTL since the value was begun; write it again from its beginning",
+                "the TTL of table {:?} changed its kind after the value was begun; write the value again",
                 value.table.name()
             )));
         }
