@@ -1,4 +1,4 @@
-//! Clocks and random numbers, each behind one type, so that a simulation can control both.
+//! Clocks and random numbers, each of one type, so that a simulation can control both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

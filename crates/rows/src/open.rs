@@ -390,7 +390,7 @@ pub(crate) fn decoded_entry(record: &[u8]) -> Option<Entry> {
 }
 
 /// Decodes a row of `sqlite_schema`. `None`: it is damaged; `Some(None)`: a name is not UTF-8, which SQLite allows, and
-/// which nobody can ask for here.
+/// by which no table can be opened here.
 fn entry(record: &[u8]) -> Option<Option<Entry>> {
     let mut fields = record::fields(record).ok()?;
     let text = |fields: &mut record::Fields<'_>| match fields.next()?.ok()? {

@@ -1,10 +1,10 @@
 //! A database as it is shipped, and as it is restored.
 //!
 //! # The marker
-//! A restored database is of a fork of its own. The file `lineage` in its directory says where it came from: with that
-//! it may continue the lineage, as long as nobody else has. It has 32 bytes: magic (`PANDOLIN`), the lineage's id, the
-//! commit, and the checksum of these 24 bytes. If the database had been dropped before it was restored, the magic is
-//! `PANDOUND`: with that it may have its name again, in a lineage of its own.
+//! A restored database is of a fork of its own. The file `lineage` in its directory records where it came from. With
+//! that record it may continue the lineage, as long as no other database has. The file has 32 bytes: magic
+//! (`PANDOLIN`), the lineage's id, the commit, and the checksum of these 24 bytes. If the database had been dropped
+//! before it was restored, the magic is `PANDOUND`, and the database may have its name again, in a lineage of its own.
 
 use crate::bucket::Bucket;
 use crate::handle::Shipper;

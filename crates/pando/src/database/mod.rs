@@ -492,7 +492,7 @@ impl Shared {
         self.gate.is_held()
     }
 
-    /// Waits while another transaction holds the gate. It costs one load if nobody holds it.
+    /// Waits while another transaction holds the gate. It costs one load if the gate is free.
     #[inline]
     pub fn pass_gate(&self) {
         self.gate.pass();

@@ -19,7 +19,7 @@ unsafe extern "C" fn pando_bt_compact(state: *mut State) -> c_int {
     unsafe { on_state(state, |state| state.compact()) }
 }
 
-/// Begins to read, to write (1), or to write while nobody else does (2). Writes the schema cookie to `cookie`, if that
+/// Begins to read, to write (1), or to write while others cannot (2). Writes the schema cookie to `cookie`, if that
 /// is not null.
 ///
 /// # Safety
