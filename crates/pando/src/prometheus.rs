@@ -47,8 +47,8 @@ pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database
     prometheus_of_top_tables(databases, usize::MAX)
 }
 
-/// Returns the page of [`prometheus`] with the samples of at most `most_tables` tables of each database: those with the
-/// most look-ups, scans and writes since the database was opened. In each family, all other tables share one sample
+/// Returns the page of [`prometheus()`] with the samples of at most `most_tables` tables of each database: those with
+/// the most look-ups, scans and writes since the database was opened. In each family, all other tables share one sample
 /// with the label `rest="true"` instead of `table`: the sum of their figures, or the largest for `table_get_pages`. A
 /// table can move between the two groups, so the shared sample can decrease. Time: O(databases x tables). Size:
 /// O(databases x `most_tables`).

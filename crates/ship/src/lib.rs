@@ -5,7 +5,7 @@
 //!       └─────backup────► parts ──────────────► base/E-C                  ├─► restore, as of any commit
 //!                                                                         ┘
 //! ```
-//! [`Shipper`] ships, [`restore`] restores, and a [`Follower`] keeps a replica up to date; [`Bucket`] is the place in
+//! [`Shipper`] ships, [`restore()`] restores, and a [`Follower`] keeps a replica up to date; [`Bucket`] is the place in
 //! object storage.
 //!
 //! A *lineage* is the history of one database in a bucket: bases, and a log of segments that has every commit between
