@@ -126,8 +126,8 @@ impl Database {
     ///
     /// # Errors
     /// `TooOld` if the changes after `after` are no longer kept; the message names the oldest commit after which a
-    /// reader can begin. `Invalid` if there is no commit `after` yet; `Locked` if another process has the database open for
-    /// writing; `Closed`.
+    /// reader can begin. `Invalid` if there is no commit `after` yet; `Locked` if another process has the database open
+    /// for writing; `Closed`.
     pub fn changes(&self, after: u64) -> Result<Changes> {
         self.changes_with(ChangesOptions::default().after(after))
     }
