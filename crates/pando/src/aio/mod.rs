@@ -36,8 +36,8 @@
 //! | a batch of a [`Scan`] | never | always |
 //! | [`Database::run`], [`Transaction::run`] | never | always |
 //!
-//! A call on memory takes a few microseconds at most. A task that makes thousands of such calls without an `.await`
-//! that waits keeps its executor's thread, as any computation does: yield now and then.
+//! A call on memory takes a few microseconds. A task that makes thousands of such calls without an `.await` that waits
+//! keeps its executor's thread, as any computation does: yield now and then.
 //!
 //! # Futures that are dropped
 //! You can drop every future at any time, for example by a timeout or `select!`:

@@ -421,7 +421,7 @@ pub(super) fn failed(failure: Failure, database: DatabaseId) -> Error {
              opened; nothing was written: open the table again",
         ),
         Failure::NotCommitted(error) => {
-            error.within("the connection was lost in a commit, which wrote nothing; run the transaction again")
+            error.within("the connection was lost in a commit, which wrote nothing: run the transaction anew")
         }
         Failure::Unknown(token, reason) => InDoubt { database: database.0, token }.because_of(reason),
         Failure::Refused(error) => error,
