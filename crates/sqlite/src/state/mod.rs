@@ -153,7 +153,7 @@ pub(crate) struct State {
     pub repeats_rows: bool,
     /// Whether each transaction begins with no tables, so that its commit replaces everything that SQL made.
     replaces: bool,
-    /// Whether `BEGIN IMMEDIATE` excludes nobody.
+    /// Whether `BEGIN IMMEDIATE` excludes no other writer.
     pub shares_immediate: bool,
     /// Over a store, what the table of the meta values has: SQLite asks for them where nothing can fail.
     metas: Option<BTreeMap<Vec<u8>, u32>>,
