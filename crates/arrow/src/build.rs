@@ -64,8 +64,8 @@ impl BatchBuilder {
         &self.shape
     }
 
-    /// Adds a row, which must have a value for each column. Returns whether the batch is full: it then has 8,192 rows,
-    /// or 1 MiB of values. O(bytes of the row).
+    /// Adds a row, which must have a value for each column. Returns whether the batch is full, that is, whether it has
+    /// 8,192 rows or 1 MiB of values. O(bytes of the row).
     ///
     /// # Errors
     /// `InvalidData` if the row does not fit the columns. Discard the builder after an error.
@@ -83,10 +83,10 @@ impl BatchBuilder {
         Ok(self.rows >= MOST_ROWS || self.bytes >= MOST_BYTES)
     }
 
-    /// Returns the rows since the last batch; `None`: there are none.
+    /// Returns the rows since the last batch, or `None` if there are none.
     ///
     /// # Errors
-    /// `InvalidData` if a column has a null that it cannot have.
+    /// `InvalidData` if a column that is not nullable has a null.
     pub fn finish(&mut self) -> io::Result<Option<RecordBatch>> {
         if self.rows == 0 {
             return Ok(None);

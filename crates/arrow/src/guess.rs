@@ -1,4 +1,4 @@
-//! The types of columns whose values have types of their own, as the results of SQL.
+//! The types of columns that are not declared, such as those of SQL results, from their values.
 
 use rows::{ColumnType, Value};
 
@@ -9,8 +9,8 @@ fn exact(number: i64) -> Option<f64> {
     (float < i64::MAX as f64 && float as i64 == number).then_some(float)
 }
 
-/// The type of a column, as its values show it: that of all values that are not null. Integers among floating-point
-/// numbers become such numbers, if that is exact.
+/// The type of a column, derived from its values: all values that are not null must have it. If integers are among
+/// floating-point numbers, they become floating-point numbers, provided that the conversion is exact.
 ///
 /// ```
 /// use pando_arrow::GuessedType;
@@ -34,7 +34,7 @@ impl GuessedType {
     /// Notes a value.
     ///
     /// # Errors
-    /// What is wrong, if it does not have the type of the values before it.
+    /// A message if the value does not have the type of the values before it.
     pub fn note(&mut self, value: &Value<'_>) -> Result<(), String> {
         let kind = match value {
             Value::Null => return Ok(()),
@@ -58,11 +58,11 @@ impl GuessedType {
         Ok(())
     }
 
-    /// Returns the type. If there are no values but nulls, the declared type decides. If there are only integers, a
-    /// column that is declared for floating-point numbers has such numbers: others of it may come later.
+    /// Returns the type. If all values are null, the declared type decides. If all values are integers and the column
+    /// is declared for floating-point numbers, the type is float, because later values may not be integers.
     ///
     /// # Errors
-    /// What is wrong, if an integer among floating-point numbers is none of them.
+    /// A message if an integer among floating-point numbers cannot be converted exactly.
     pub fn finish(self, declared: Option<&str>) -> Result<ColumnType, String> {
         let declared = declared.map_or(ColumnType::Text, type_of_declared);
         match self.found {
@@ -78,7 +78,7 @@ impl GuessedType {
     }
 }
 
-/// Returns a value as one of a column of type `kind`; `None` if it is none.
+/// Returns `value` as a value of a column of type `kind`, or `None` if it cannot be one.
 ///
 /// ```
 /// use rows::{ColumnType, Value};

@@ -1,6 +1,6 @@
 //! Tables as Apache Arrow and Parquet, and back.
 //!
-//! | column | Arrow | what else is read into it |
+//! | column | Arrow | other types that are read into it |
 //! |---|---|---|
 //! | bool | Boolean | |
 //! | int | Int64 | all integers that fit |
@@ -16,20 +16,20 @@
 //! Dictionaries of these are read as their values. Other types (decimals, lists, structs) are rejected by name. A time
 //! with nanoseconds that are not whole microseconds is rejected, too, instead of rounded.
 //!
-//! A written file names the type of each column and the primary key in its metadata, so that [`RowBatches`] can create
-//! the same table again. The metadata of other programs is not needed: their columns have the types of the table that
-//! they are read into.
+//! A written file has the type of each column and the primary key in its metadata, so [`RowBatches`] can create the
+//! same table again. Files of other programs need no metadata: their columns are converted to the types of the table
+//! into which they are read.
 //!
 //! 1. `shape`: columns of tables, as fields of Arrow and back.
 //! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB ([`BatchBuilder`]), and batches to a file.
-//! 3. `guess`: the types of columns whose values have types of their own, as the results of SQL.
+//! 3. `guess`: the types of columns that are not declared, such as those of SQL results.
 //! 4. `footer`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
 //!
 //! Memory is bounded by a batch, and for Parquet by a row group of at most 16 MiB in its encoded form. Bytes from
 //! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic over, is
 //! an error of kind `Invalid`.
 //!
-//! Without the feature `parquet`, which is on by default, a file of Parquet is not recognized as one.
+//! Without the feature `parquet`, which is on by default, Parquet files are not recognized.
 #![deny(missing_docs, unsafe_code)]
 
 mod shape;

@@ -61,8 +61,8 @@ struct Stream<'a> {
 }
 
 impl Batches<'static> {
-    /// Opens a file of Parquet or of Arrow IPC, which its first bytes distinguish; or a file with a stream of Arrow
-    /// IPC.
+    /// Opens a Parquet file, a file of Arrow IPC, or a file with a stream of Arrow IPC. The first bytes of the file
+    /// decide which one it is.
     ///
     /// # Errors
     /// `Io` if it cannot be read; `Invalid` if it is malformed.
@@ -81,7 +81,7 @@ impl Batches<'static> {
         opened.map_err(|error| error.within(format!("reading {}", path.display())))
     }
 
-    /// Reads a file of Parquet.
+    /// Reads a Parquet file.
     ///
     /// # Errors
     /// As for [`Batches::open`].
@@ -112,7 +112,7 @@ impl<'a> Batches<'a> {
     /// Reads a stream of Arrow IPC.
     ///
     /// # Errors
-    /// As for [`Batches::open`]. A *file* of Arrow IPC is not a stream: its directory is at its end.
+    /// As for [`Batches::open`]. A *file* of Arrow IPC is not a stream, because its directory is at its end.
     pub fn stream(input: impl Read + 'a) -> Result<Self> {
         let mut stream = Stream {
             input: Box::new(input),

@@ -9,7 +9,7 @@ use pando::{Error, Result};
 use rows::{Column, ColumnType, Definition, DynamicRow, DynamicTable, ImportError, RowSource, Value};
 use std::collections::BTreeSet;
 
-/// The rows of a typed table, for [`rows::Import`]. The columns of the file are found in the table by their names. A
+/// The rows of a typed table, for [`rows::Import`]. The columns of the file and of the table are matched by name. A
 /// column that the file lacks gets its default, or null.
 #[derive(Debug)]
 pub struct RowBatches<'a> {
@@ -42,13 +42,13 @@ enum From {
 }
 
 impl<'a> RowBatches<'a> {
-    /// Reads rows from `batches`.
+    /// Creates a reader of rows from `batches`.
     pub fn new(batches: Batches<'a>) -> Self {
         RowBatches { batches, batch: None, at: 0, number: 0, columns: Vec::new() }
     }
 
-    /// Returns the definition of the table `name` as the file describes it; `None` if the file was written by another
-    /// program, and so names no primary key. It has no indexes, defaults and notes.
+    /// Returns the definition of the table `name` as the metadata of the file describes it, without indexes, defaults
+    /// and notes. Returns `None` if another program wrote the file, which then has no primary key in its metadata.
     ///
     /// # Errors
     /// `Invalid` if the description is malformed.
@@ -136,7 +136,7 @@ fn next_row<'b>(
     Ok(batch.as_ref().map(|batch| (batch, *at - 1)))
 }
 
-/// Plain records, from two columns of bytes or texts.
+/// The records of a table of keys and values, from two columns of bytes or text.
 #[derive(Debug)]
 pub struct RecordBatches<'a> {
     batches: Batches<'a>,
@@ -148,7 +148,7 @@ pub struct RecordBatches<'a> {
 }
 
 impl<'a> RecordBatches<'a> {
-    /// Reads records from the columns `key` and `value` of `batches`.
+    /// Creates a reader of records from the columns `key` and `value` of `batches`.
     ///
     /// # Errors
     /// `Invalid` if there is no such column, or if there are two.

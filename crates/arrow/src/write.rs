@@ -37,7 +37,7 @@ pub enum Format {
     ArrowStream,
 }
 
-/// A writer of rows. What it writes is complete after [`Writer::finish`].
+/// A writer of rows. Its output is complete after [`Writer::finish`].
 pub struct Writer<W: Write + Send> {
     batch: BatchBuilder,
     out: Out<W>,
@@ -54,7 +54,7 @@ impl<W: Write + Send> Writer<W> {
     /// Writes what comes before the rows, and returns a writer of rows with these columns.
     ///
     /// # Errors
-    /// Those of `out`, here and below, unchanged. `InvalidData` if a row does not fit the columns.
+    /// The errors of `out`, unchanged. `InvalidData` if a row does not fit the columns.
     pub fn new(out: W, format: Format, shape: Shape) -> io::Result<Self> {
         let schema = Arc::clone(shape.schema());
         let out = match format {
@@ -81,7 +81,7 @@ impl<W: Write + Send> Writer<W> {
         self.batch.shape()
     }
 
-    /// Writes a row, which must have a value for each column. It is written with its batch.
+    /// Writes a row, which must have a value for each column. The row reaches the output together with its batch.
     ///
     /// # Errors
     /// As for [`Writer::new`].
@@ -89,7 +89,7 @@ impl<W: Write + Send> Writer<W> {
         if self.batch.push(row)? { self.flush() } else { Ok(()) }
     }
 
-    /// Ends the batch. For a stream, everything so far is then in the output.
+    /// Ends the batch. The output of a stream then has all rows so far.
     ///
     /// # Errors
     /// As for [`Writer::new`].
@@ -116,7 +116,7 @@ impl<W: Write + Send> Writer<W> {
         }
     }
 
-    /// Returns the output of a stream, for example to take what was written so far. `None` for files.
+    /// Returns the output of a stream, for example to take what was written so far. Returns `None` for files.
     pub fn stream_mut(&mut self) -> Option<&mut W> {
         match &mut self.out {
             Out::Stream(out) => Some(out.get_mut()),

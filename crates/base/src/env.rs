@@ -1,4 +1,4 @@
-//! Clocks and random numbers, each behind one type, so that a simulation can control both.
+//! Clocks and random numbers, each of one type, so that a simulation can control both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -39,8 +39,8 @@ pub struct Moment {
 static BEGUN: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// Creates a clock that stands at `now_ms`, and the value that sets it. Advancing the value makes that much time
-    /// pass.
+    /// Creates a clock that stands at `now_ms`, and the value that sets it. An increase of the value lets that much
+    /// time pass.
     pub fn set_by_hand(now_ms: u64) -> (Clock, Arc<AtomicU64>) {
         let hand = Arc::new(AtomicU64::new(now_ms));
         (Clock::Hands { wall: Arc::clone(&hand), passed: Arc::clone(&hand) }, hand)

@@ -21,15 +21,15 @@ pub enum ErrorKind {
     Full,
     /// The key, table or database already exists.
     Exists,
-    /// The table or database does not exist.
+    /// The key, table, database or file does not exist.
     Missing,
     /// A call that must not wait needs a page that is not in memory. Use a call that may wait.
     WouldWait,
-    /// An argument is out of range, or a call does not fit its object.
+    /// An argument is out of range, or the object does not allow this call now. The message says what to change.
     Invalid,
-    /// The options contradict the stored ones.
+    /// An option contradicts the stored one, or two databases do not belong together. The message names both.
     Mismatch,
-    /// Another process has the database open.
+    /// Another handle has the database, consumer or folder open, often in another process. Close it there.
     Locked,
     /// The database is read-only, and the call would write. Open it for writing.
     ReadOnly,
@@ -37,13 +37,13 @@ pub enum ErrorKind {
     Foreign,
     /// Bytes differ from what was written. Restore a backup, or salvage the database.
     Corruption,
-    /// A call of the operating system failed.
+    /// A call of the operating system failed. The message names the call and the file.
     Io,
     /// An earlier failure stopped all writing; reads continue. Close the database, fix the cause, and open it again.
     Latched,
     /// The commit may or may not survive: it was written, but its sync failed. Open the database again to find out.
     Indeterminate,
-    /// The database is closed.
+    /// The database is closed. Open it again.
     Closed,
     /// The handle was inherited through a fork. Open the database in the child after the parent has closed it.
     Forked,
@@ -118,7 +118,7 @@ impl Error {
         &self.0.message
     }
 
-    /// Returns whether the same transaction can succeed if it runs again, without any other change.
+    /// Returns whether the same transaction can succeed if you run it again without any other change.
     ///
     /// ```
     /// use pando_base::{Error, ErrorKind};

@@ -50,12 +50,12 @@ pub const fn max_inline_bytes(page_bytes: usize) -> usize {
     page_bytes / 4 - 96
 }
 
-/// The most bytes of a value's beginning that a page has beside its reference: as many as SQLite leaves of a long
-/// record in a page of 4 KiB, so that short columns before a long one are read without it.
+/// The greatest length, in bytes, of the beginning of a value that its page has besides the reference: as much as
+/// SQLite leaves of a long record in a page of 4 KiB, so that short columns before a long one are read without it.
 pub const MAX_BEGINNING_BYTES: usize = 480;
 
-/// Returns how many bytes of the beginning of a value of `len_bytes` a page has beside its reference: a sixteenth of
-/// them, because a merge writes these bytes again and the value itself not.
+/// Returns the number of bytes of the beginning of a value that its page has besides the reference, for a value of
+/// `len_bytes`: a sixteenth of it, because a merge writes the beginning again, but not the value.
 pub const fn beginning_bytes(len_bytes: u64) -> usize {
     if len_bytes / 16 < MAX_BEGINNING_BYTES as u64 { (len_bytes / 16) as usize } else { MAX_BEGINNING_BYTES }
 }

@@ -3,7 +3,7 @@
 use crate::keys;
 use std::ops::{Bound, RangeBounds};
 
-/// A range of keys, from `start` on and below `end`. Made from any range of byte strings, or from a prefix.
+/// A range of keys, from `start` on and before `end`. It is made from any range of byte strings, or from a prefix.
 ///
 /// ```
 /// use pando_base::Span;
@@ -51,7 +51,7 @@ impl Span {
         &self.start
     }
 
-    /// Returns the first key after the range, or `None` if it reaches to the end of the table.
+    /// Returns the first key after the range, or `None` if the range extends to the end of the table.
     #[inline]
     pub fn end(&self) -> Option<&[u8]> {
         self.end.as_deref()

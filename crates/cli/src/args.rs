@@ -130,7 +130,7 @@ pub enum Command {
     Promote(follow::promote::PromoteArgs),
     /// Recommend a layout for each table, with the estimated cost of operations and of switching
     Advise(advise::AdviseArgs),
-    /// Say what is wrong with a database or its server, and what to do
+    /// Report problems of a database or its server, and what to do about them
     Doctor(doctor::DoctorArgs),
     /// Print counters and sizes of a database
     Stats(inspect::StatsArgs),

@@ -210,7 +210,7 @@ fn help_of_bucket(kind: ErrorKind) -> Option<&'static str> {
 }
 
 /// Returns whether an option asks for something else than what a database or a table has. The kind of the error alone
-/// does not tell: a backup of another database is a mismatch, too. The messages are those of the engine, also if they
+/// is not enough: a backup of another database is a mismatch, too. The messages are those of the engine, also if they
 /// come from a server.
 fn is_of_an_option(error: &Error) -> bool {
     ["but the options ask for", "was asked for"].iter().any(|words| error.message().contains(words))

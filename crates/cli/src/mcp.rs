@@ -29,7 +29,7 @@ pub struct McpArgs {
     /// Stop a SQL statement that runs longer than this, as in 10s or 2m
     #[arg(long, value_name = "TIME", value_parser = text::parse_duration, default_value = "30s")]
     statement_time: Duration,
-    /// End a result that has more bytes than this, in bytes or with K or M; the agent is shown how to read on
+    /// Cut off a result at SIZE, in bytes or with K or M; the result says how to read the rest
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size, default_value = "256K")]
     result_size: usize,
     #[command(flatten)]

@@ -37,7 +37,7 @@ pub struct PutArgs {
     /// Read KEY and VALUE as hexadecimal digits, two for each byte
     #[arg(long)]
     hex: bool,
-    /// Let the entry expire after this time, as in 90s, 36h or 30d; a new table is created with --ttl by-key
+    /// Expire the entry after TIME, as in 90s, 36h or 30d. A table that does not exist is created with --ttl by-key
     #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
     expires_in: Option<Duration>,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 //! 1. The command line of the process is parsed again, with the file of `--config` as it is now. Variables of the
 //!    environment cannot have changed.
 //! 2. Options that a running server can take over are listed in [`RENEWED`]. If another one has changed, the log names
-//!    it, so that nobody believes that it is in effect.
+//!    it, because it is not in effect.
 
 use crate::args::Cli;
 use crate::config_file::expand;

@@ -135,9 +135,9 @@ impl Builder {
         self
     }
 
-    /// Limits the log that recovery after a crash must replay, in bytes. A checkpoint begins at a quarter of it;
-    /// writers are slowed down as it fills, and wait when it is full. Only transactions that are already in progress
-    /// can exceed it.
+    /// Limits the log that recovery after a crash must replay, in bytes. A checkpoint begins when a quarter of the
+    /// limit is used. Writers are slowed down as the log fills, and wait when it is full. Only transactions that are
+    /// already in progress can exceed the limit.
     ///
     /// Default: 1 GiB. Range: 64 KiB and more. A low value writes pages more often and delays writers; a high value
     /// lengthens recovery and takes disk space.
@@ -187,8 +187,8 @@ impl Builder {
         self
     }
 
-    /// Opens the database for reading only; other processes can do the same at the same time. Every call that would
-    /// write returns `ReadOnly`.
+    /// Opens the database for reading only. Several processes can do so at the same time. Every call that would write
+    /// returns `ReadOnly`.
     ///
     /// If no process has the database open for writing, no byte of it is changed, and a log that was not closed
     /// properly is replayed into memory and left as it is. This also works on a read-only file system, where no process
@@ -231,10 +231,9 @@ impl Builder {
         self
     }
 
-    /// Limits how long a snapshot or transaction may stay open, to an accuracy of a quarter of a second. After that
-    /// it expires: its next call fails with `SnapshotTooOld`. Age by itself costs nothing, and what a reader keeps is
-    /// bounded by the memory limit and by [`Builder::max_pinned_space_bytes`]. Set this to find a forgotten snapshot
-    /// early.
+    /// Limits how long a snapshot or transaction may stay open, to an accuracy of a quarter of a second. After that it
+    /// expires: its next call fails with `SnapshotTooOld`. Age by itself costs nothing, because the memory limit and
+    /// [`Builder::max_pinned_space_bytes`] bound what a reader keeps. Set an age to find a forgotten snapshot early.
     ///
     /// Default: none. Range: 1 ms to 365 days. A short age makes long reads fail; a long one finds a forgotten
     /// snapshot late.
@@ -244,8 +243,8 @@ impl Builder {
         self
     }
 
-    /// Limits how much of the data file may be kept for open snapshots and transactions, in bytes. Beyond that the
-    /// oldest expire, until the rest keep less.
+    /// Limits how much of the data file may be kept for open snapshots and transactions, in bytes. Beyond the limit,
+    /// the oldest of them expire until the others keep less.
     ///
     /// Default: twice what is in use, at least 1 GiB. Range: 4 KiB and more. A low value makes long reads fail; a
     /// high value lets them take more disk space.
@@ -255,9 +254,9 @@ impl Builder {
         self
     }
 
-    /// Limits what is kept for a reader of changes that is late, in bytes: the log from its position on, and what its
-    /// next commits refer to in the data file. Beyond that the reader that is furthest behind fails with `TooOld`, and
-    /// begins again with a copy of the database. See [`Database::changes`](crate::Database::changes).
+    /// Limits what is kept for a slow reader of changes, in bytes: the log from the reader's position on, and the
+    /// values in the data file to which the commits there refer. Beyond the limit, the slowest reader fails with
+    /// `TooOld`, and must begin again with a copy of the database. See [`Database::changes`](crate::Database::changes).
     ///
     /// Default: 1 GiB. Range: 64 KiB and more. A low value makes late readers of changes begin again; a high one takes
     /// disk space.
@@ -267,10 +266,10 @@ impl Builder {
         self
     }
 
-    /// Calls `report`, on a thread of the database, for each snapshot or transaction that has been open for a minute
-    /// (or half of [`Builder::max_snapshot_age`]), that keeps more than half of what is allowed, or that has just
-    /// expired. Each is reported once, and once more if it expires later. `report` should be quick, because its
-    /// thread also syncs `Lazy` commits. A panic in it is printed and otherwise ignored.
+    /// Calls `report` for each snapshot or transaction that has been open for a minute (or half of
+    /// [`Builder::max_snapshot_age`]), that keeps more than half of what is allowed, or that has just expired. Each is
+    /// reported once, and once more if it expires later. The call is on a thread of the database that also syncs `Lazy`
+    /// commits, so `report` should be quick. A panic in it is printed and otherwise ignored.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

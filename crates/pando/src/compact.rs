@@ -6,7 +6,7 @@ use base::Result;
 use store::relocate::Compaction;
 use store::stats::Stats;
 
-/// The progress of a compaction, or its result.
+/// The progress of [`Database::compact`], or its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
@@ -14,7 +14,8 @@ pub struct Compacted {
     pub data_file_bytes_before: u64,
     /// The size of the data file in bytes now.
     pub data_file_bytes: u64,
-    /// The number of those bytes that are in use or kept for readers. The file cannot become smaller than this.
+    /// The number of bytes of the data file that are in use or kept for readers. The file cannot become smaller than
+    /// this.
     pub data_used_bytes: u64,
     /// The size of the log's files in bytes at the beginning.
     pub log_file_bytes_before: u64,
@@ -51,9 +52,9 @@ impl Compacted {
 }
 
 impl Database {
-    /// Merges all logged changes and all runs of LSM tables that are due, until nothing is left to merge. A table
-    /// whose layout was changed is then entirely in the new layout. `progress` is called after each slice. The worker
-    /// thread does the same when it is idle; call this to wait for it. Reads and commits go on.
+    /// Merges all logged changes, and the runs of LSM tables that are due, until nothing is left to merge. A table
+    /// whose layout was changed is then entirely in the new layout. Calls `progress` after each slice. The worker
+    /// thread does the same work when it is idle; call this to wait for the end of it. Reads and commits continue.
     ///
     /// # Errors
     /// Those of a checkpoint. The work of earlier slices is kept.
@@ -73,12 +74,12 @@ impl Database {
     }
 
     /// Makes the files as small as possible: merges all logged changes and the runs of each LSM table into one, packs
-    /// half-empty pages, moves pages from the end of the data file into gaps, and returns the rest to the file
-    /// system. `progress` is called after each round, which moves at most 64 MiB, and
-    /// [can end the compaction](ProgressResult). Reads and commits go on. Every page of every table is read.
+    /// half-empty pages, moves pages from the end of the data file into gaps, and returns the rest to the file system.
+    /// It reads every page of every table. Reads and commits continue. It calls `progress` after each round, which
+    /// moves at most 64 MiB; `progress` [can end the compaction](ProgressResult).
     ///
-    /// You never need it: freed space is used again, and checkpoints return it to the file system. Space that open
-    /// snapshots still need is not freed until they end.
+    /// No database needs this call: freed space is used again, and checkpoints return it to the file system. Space that
+    /// open snapshots still need is not freed until they end.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -22,8 +22,8 @@ pub(crate) type Begun<'c> = Option<(&'c [u8], Beginning<'c>)>;
 
 /// A cursor over the records of a span: a [`Cursor`], or a [`RemoteCursor`](crate::remote::RemoteCursor).
 ///
-/// [`ReadTables::cursor`](crate::ReadTables::cursor) returns it. The methods are those of [`Cursor`], and cost the
-/// same. The trait cannot be implemented outside of this crate.
+/// [`ReadTables::cursor`](crate::ReadTables::cursor) returns it. The methods are those of [`Cursor`], at the same cost.
+/// No type outside of this crate can implement the trait.
 ///
 /// ```
 /// use pando::{ReadTables, RecordCursor, Result, Table};
@@ -42,9 +42,9 @@ pub(crate) type Begun<'c> = Option<(&'c [u8], Beginning<'c>)>;
 /// # }
 /// ```
 pub trait RecordCursor: sealed::Sealed {
-    /// Returns the keys that the cursor was opened for.
+    /// Returns the span for which the cursor was opened.
     fn span(&self) -> &Span;
-    /// Returns the key of the current record.
+    /// Returns the key of the current record, or `None` if the cursor is on no record.
     fn key(&self) -> Option<&[u8]>;
     /// Returns the current record; see [`Cursor::current`].
     fn current(&self) -> Lent<'_>;
@@ -54,9 +54,9 @@ pub trait RecordCursor: sealed::Sealed {
     fn value(&mut self) -> Result<Option<&[u8]>>;
     /// Returns a reader of the current value; see [`Cursor::value_reader`].
     fn value_reader(&self) -> Result<Option<ValueReader>>;
-    /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
+    /// Moves to the next record without reading its value. Returns whether there is such a record.
     fn advance(&mut self) -> Result<bool>;
-    /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
+    /// Moves to the previous record without reading its value. Returns whether there is such a record.
     fn retreat(&mut self) -> Result<bool>;
     /// Moves to the next record and returns it.
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
@@ -65,8 +65,8 @@ pub trait RecordCursor: sealed::Sealed {
     fn prev(&mut self) -> Result<Lent<'_>>;
     /// Moves to the first record at or after `key` within the span, and returns it.
     fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>>;
-    /// Moves to the next record. Returns its key and the beginning of its value; one that is stored outside of pages is
-    /// not read. [`RecordCursor::value`] reads it. A remote store has sent it, and returns the whole value.
+    /// Moves to the next record. Returns its key and the beginning of its value. A value that is stored outside of
+    /// pages is not read; call [`RecordCursor::value`] to read it. A remote store always returns the whole value.
     ///
     /// ```
     /// use pando::RecordCursor;
@@ -84,15 +84,17 @@ pub trait RecordCursor: sealed::Sealed {
     /// # pando::Result::Ok(())
     /// ```
     fn next_beginning(&mut self) -> Result<Begun<'_>>;
-    /// Does the same with the previous record.
+    /// Moves to the previous record. Returns its key and the beginning of its value, as
+    /// [`RecordCursor::next_beginning`] does.
     fn prev_beginning(&mut self) -> Result<Begun<'_>>;
-    /// Does the same with the first record at or after `key` within the span.
+    /// Moves to the first record at or after `key` within the span. Returns its key and the beginning of its value, as
+    /// [`RecordCursor::next_beginning`] does.
     fn seek_beginning(&mut self, key: &[u8]) -> Result<Begun<'_>>;
-    /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
+    /// Calls `each` on following records that are in memory, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
-    /// Passes records that are in memory to `each` in descending order, at most `most`, and returns their number. That
-    /// is often 0, and then [`RecordCursor::prev`] moves on; see [`Cursor::run_back`]. Of a remote store, the records
-    /// of the last response come this way.
+    /// Calls `each` on preceding records that are in memory, in descending order and at most `most`, and returns their
+    /// number. The number is often 0; then continue with [`RecordCursor::prev`]. See [`Cursor::run_back`]. For a remote
+    /// store, these are the remaining records of the last response.
     ///
     /// ```
     /// let db = pando::Database::builder().in_memory()?;
@@ -112,7 +114,8 @@ pub trait RecordCursor: sealed::Sealed {
     /// # pando::Result::Ok(())
     /// ```
     fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
-    /// Lends records that are in memory in place, at most `most`; see [`Cursor::lend_run`]. A remote store lends none.
+    /// Lends following records that are in memory without a copy, at most `most`; see [`Cursor::lend_run`]. A remote
+    /// store lends none.
     ///
     /// ```
     /// let db = pando::Database::builder().in_memory()?;
@@ -142,9 +145,9 @@ pub trait RecordCursor: sealed::Sealed {
     /// # pando::Result::Ok(())
     /// ```
     fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>>;
-    /// Moves over at most `most` records without returning them, and returns their number. It is less than `most` only
-    /// at the end of the span. In a transaction all of them count as read. O(pages) for records in pages that no newer
-    /// records overlap.
+    /// Skips at most `most` records, and returns their number. The number is less than `most` only at the end of the
+    /// span. In a transaction, all of these records count as read. O(pages) for records in pages that no newer records
+    /// overlap.
     ///
     /// ```
     /// use pando::RecordCursor;
@@ -257,8 +260,8 @@ macro_rules! record_cursor {
 record_cursor!(Cursor<'_>);
 record_cursor!(crate::remote::RemoteCursor<'_>);
 
-/// An iterator over copies of records in key order, or in descending order with `.rev()`. You can take from both
-/// ends; they stop where they meet. An error ends the iterator.
+/// An iterator over copies of records in key order, or in descending order with `.rev()`. It can be consumed from both
+/// ends, and ends where they meet. An error ends it.
 #[derive(Debug)]
 #[must_use = "records are read only as the range is iterated"]
 pub struct Range<'a, C = Cursor<'a>> {

@@ -9,9 +9,12 @@ use store::stats::Stats;
 use store::{Table, TransactionOptions};
 
 impl Database {
-    /// Looks up `key` in a new snapshot and returns the steps: the view, the memtables and runs that were searched,
-    /// filters that excluded the key, pages that were read and whether they were in memory, and the time of each
-    /// step.
+    /// Looks up `key` in a new snapshot and returns the steps of the look-up: the view, the memtables and runs that
+    /// were searched, the filters that excluded the key, the pages that were read and whether they were in memory, and
+    /// the time of each step.
+    ///
+    /// # Errors
+    /// As for [`Database::get`].
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -28,15 +31,18 @@ impl Database {
         self.shared.store.explain_get(table, key.as_ref())
     }
 
-    /// Reads at most `limit` records of `span` and returns the steps. The count of pages read is that of the whole
-    /// database during the scan.
+    /// Reads at most `limit` records of `span` and returns the steps of the scan. The count of pages read is that of
+    /// the whole database during the scan.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::cursor`](crate::Snapshot::cursor).
     #[track_caller]
     pub fn explain_scan(&self, table: &Table, span: impl Into<Span>, limit: u64) -> Result<Explanation> {
         self.shared.store.explain_scan(table, span.into(), limit)
     }
 
     /// Puts `records` in a transaction of their own, commits it, and returns how long each phase took and what it
-    /// waited for. Concurrent commits of other threads are included in the counts.
+    /// waited for. The counts include commits that other threads made at the same time.
     ///
     /// # Errors
     /// Those of a commit. A conflict is not retried.

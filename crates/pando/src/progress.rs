@@ -8,11 +8,10 @@ mod sealed {
     impl Sealed for base::Result<()> {}
 }
 
-/// The result of a function that is called with the progress of long work: `()`, or a `Result` whose error ends the
-/// work.
+/// The result of a function that gets the progress of long work: `()`, or a `Result` whose error ends the work.
 ///
-/// The work then returns the error. A backup leaves no file, a restore no database; a check only reads; and what a
-/// compaction has freed stays free.
+/// Work that is ended returns the error. A backup then leaves no file, and a restore no database; a check only reads;
+/// and what a compaction has freed stays free.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {

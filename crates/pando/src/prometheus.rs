@@ -32,8 +32,8 @@ impl Database {
     }
 }
 
-/// Returns the metrics of several databases on one page: those of [`Database::prometheus`], each sample with a label
-/// `database`. A database that is closed in the meantime is left out. O(databases x tables).
+/// Returns the metrics of several databases on one page: those of [`Database::prometheus`], with a label `database` on
+/// each sample. A database that is closed during the call is left out. O(databases x tables).
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -47,11 +47,11 @@ pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database
     prometheus_of_top_tables(databases, usize::MAX)
 }
 
-/// Returns the same page with the samples of at most `most_tables` tables of each database: those with the most
-/// look-ups, scans and writes since the database was opened. All other tables share one sample in each family, which
-/// has the label `rest="true"` instead of `table`: the sum of their figures, or for `table_get_pages` the largest. A
-/// table can move between the two, so the sample of the rest can decrease. O(databases x tables) in time, O(databases
-/// x `most_tables`) in size.
+/// Returns the page of [`prometheus()`] with the samples of at most `most_tables` tables of each database: those with
+/// the most look-ups, scans and writes since the database was opened. In each family, all other tables share one sample
+/// with the label `rest="true"` instead of `table`: the sum of their figures, or the largest for `table_get_pages`. A
+/// table can move between the two groups, so the shared sample can decrease. Time: O(databases x tables). Size:
+/// O(databases x `most_tables`).
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -262,7 +262,7 @@ fn split_off_rest(tables: &mut Vec<TableStats>, most: usize) -> Vec<TableStats> 
     rest
 }
 
-/// Escapes the value of a label in the text format of Prometheus, for the quotes around it.
+/// Escapes the value of a label for the text format of Prometheus. The quotes around it are not part of the result.
 ///
 /// ```
 /// assert_eq!(pando::prometheus_label("a\"b"), "a\\\"b");

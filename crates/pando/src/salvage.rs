@@ -42,9 +42,9 @@ use std::sync::Arc;
 
 pub use store::salvage::{Lost, Report, Sink, TableReport, Trust};
 
-/// Exports everything readable in the directory `path` to `sink`. Writes nothing to the directory. Reads the trees once
-/// and, if anything is missing, the whole data file. Needs memory for the changes in the log, and, if the data file is
-/// searched, for the first and last key of each of its leaves.
+/// Exports everything readable in the directory `path` to `sink`. It writes nothing to the directory. It reads the
+/// trees once and, if anything is missing, the whole data file. It needs memory for the changes in the log and, if it
+/// searches the data file, for the first and last key of each leaf there.
 ///
 /// # Errors
 /// `Missing` if there is no database; `Locked` if another process writes to it; `Foreign` if nothing in the directory

@@ -5,11 +5,11 @@ use base::Result;
 use store::ttl::Expiry;
 use store::{Resident, Table, ValueReader, ValueRef};
 
-/// A read-only view of everything that was acknowledged at one moment. It is `Send`, but not `Sync`: make another for
-/// another thread with [`Snapshot::try_clone`].
+/// A read-only view of everything that was acknowledged at one moment. It is `Send`, but not `Sync`: make another one
+/// for another thread with [`Snapshot::try_clone`].
 ///
-/// A snapshot keeps what it sees from being freed: memory and disk space of entries that were overwritten or deleted
-/// later is freed after the snapshot is dropped. The amount is bounded: beyond a share of the memory, or beyond
+/// While a snapshot is open, the memory and disk space of the entries that it sees cannot be freed, even if they are
+/// overwritten or deleted. The amount is bounded: beyond a share of the memory, or beyond
 /// [`crate::Builder::max_pinned_space_bytes`], the oldest snapshots expire, and every call on them fails with
 /// `SnapshotTooOld`. [`crate::Database::readers`] lists what each snapshot keeps.
 ///
@@ -36,8 +36,8 @@ impl Snapshot {
         Snapshot { inner }
     }
 
-    /// Returns when the entry of `key` expires, counted from the time of this snapshot, or `None` if it does not exist.
-    /// A long value is not read. [`Transaction::put_with_ttl`](crate::Transaction::put_with_ttl) shows it.
+    /// Returns when the entry of `key` expires, counted from the time of this snapshot, or `None` if the key does not
+    /// exist. A long value is not read. [`Transaction::put_with_ttl`](crate::Transaction::put_with_ttl) has an example.
     ///
     /// # Errors
     /// `Invalid` if the table was not created with [`TableOptions::ttl_by_key`](crate::TableOptions::ttl_by_key).
@@ -57,8 +57,8 @@ impl Snapshot {
     /// Returns the value of `key` in place, without a copy and without an allocation, or `None` if the key does not
     /// exist. O(log n).
     ///
-    /// [`Snapshot::get`] returns a vector that you can keep and send. It costs the same for a value of 100 bytes, and
-    /// more for longer values. [`ValueRef`] documents what it keeps while you hold it.
+    /// [`Snapshot::get`] returns a vector that you can keep and send. For a value of 100 bytes the two cost the same;
+    /// for longer values `get_ref` costs less. [`ValueRef`] documents what it keeps while you hold it.
     ///
     /// # Errors
     /// As for [`Snapshot::get`].
@@ -80,10 +80,9 @@ impl Snapshot {
         self.inner.get_ref(table, key.as_ref())
     }
 
-    /// Returns a copy of the value of `key` if it can be found in memory alone. The call never reads from disk and
-    /// never waits, so that a thread with other work can use it. After [`Resident::WouldWait`], call
-    /// [`Snapshot::get`] on a thread that may wait. It also returns `WouldWait` for long values outside the pages,
-    /// and once after tables were created or dropped.
+    /// Returns a copy of the value of `key` if the value is in memory. The call never reads from disk and never waits.
+    /// If it returns [`Resident::WouldWait`], call [`Snapshot::get`] on a thread that may wait. It also returns
+    /// `WouldWait` for long values outside the pages, and once after tables were created or dropped.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -101,7 +100,11 @@ impl Snapshot {
         self.inner.get_resident(table, key.as_ref())
     }
 
-    /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
+    /// Calls `with` on the value of `key` in place, without a copy, and returns its result, or `None` if the key does
+    /// not exist.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -122,9 +125,9 @@ impl Snapshot {
         self.inner.get_with(table, key.as_ref(), with)
     }
 
-    /// Calls `with` on the beginning of the value of `key`: all of it, or what a page has of a value that is stored
-    /// outside of pages. Such a value is not read if it is longer than `whole_bytes`, so what stands at its front costs
-    /// as much as a short value.
+    /// Calls `with` on the beginning of the value of `key`: the whole value, or, of a value that is stored outside of
+    /// pages, the part that its page has. Such a value is read as a whole only if it has at most `whole_bytes` bytes,
+    /// so the beginning of a long value costs as much as a short value.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -150,9 +153,9 @@ impl Snapshot {
         self.inner.get_beginning(table, key.as_ref(), whole_bytes, with)
     }
 
-    /// Calls `with` on the first record whose key begins with `prefix`: on the rest of the key, and on the value. It is
-    /// for an index, whose keys are a value and the key of the record that has it. Such a look-up costs a fraction of a
-    /// cursor, unless range deletes or deleted keys are in its way.
+    /// Calls `with` on the first record whose key begins with `prefix`: on the rest of the key, and on the value. Use
+    /// it for an index whose keys consist of a value and the key of the record that has this value. Such a look-up
+    /// costs a fraction of a cursor, unless it meets range deletes or deleted keys.
     ///
     /// # Errors
     /// `Missing` if the handle is stale; `SnapshotTooOld`; those of reading pages.
@@ -177,9 +180,9 @@ impl Snapshot {
         self.inner.first_with_prefix(table, prefix.as_ref(), with)
     }
 
-    /// Returns a reader of the value of `key`, with [`std::io::Read`] and [`std::io::Seek`]. It can read any part of
-    /// a value of gigabytes with the memory of one piece (256 KiB, plus 16 bytes for each piece of the value). It is
-    /// owned, can be sent to another thread, and keeps the value as this snapshot sees it for as long as it lives.
+    /// Returns a reader of the value of `key`, with [`std::io::Read`] and [`std::io::Seek`]. It can read any part of a
+    /// value of gigabytes with the memory of one piece (256 KiB, plus 16 bytes for each piece of the value). It is
+    /// owned, can be sent to another thread, and keeps the value as this snapshot sees it until it is dropped.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -204,7 +207,7 @@ impl Snapshot {
         self.inner.value_len(table, key.as_ref())
     }
 
-    /// Returns the values of many keys, in the order of `keys`.
+    /// Returns the values of many keys, in the order of `keys`. The errors are those of [`Snapshot::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().map(|key| self.get(table, key.as_ref())).collect()
     }
@@ -227,6 +230,9 @@ impl Snapshot {
     }
 
     /// Returns a cursor over `span`, positioned before its first record.
+    ///
+    /// # Errors
+    /// `Missing` if the table does not exist in this snapshot; `SnapshotTooOld`; errors of reading the disk.
     pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
         self.inner.cursor(table, span.into())
     }
@@ -242,15 +248,15 @@ impl Snapshot {
     }
 
     /// Returns approximately how many records the table has, at the cost of a look-up. Records that a checkpoint merged
-    /// into a B+tree are counted exactly, except for ranges that it dropped without reading them. Every entry in memory
-    /// and in the runs of an LSM table counts as one record, even if it was replaced, deleted or has expired.
+    /// into a B+tree are counted exactly, except for ranges that it dropped without reading them. Each entry in memory
+    /// and in the runs of an LSM table counts as one record, even if it was replaced or deleted, or has expired.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
         self.inner.approximate_len(table)
     }
 
     /// Returns a key that is at or after every key of the table: the last key, a deleted key that is not purged yet, or
-    /// a key that was added in the meantime. Use it to continue a sequence of numbers: a cursor that moves back from
-    /// the end passes over all deleted keys, but this looks once into each layer. O(log n).
+    /// a key that was added in the meantime. Use it to continue a sequence of numbers. A cursor that moves back from
+    /// the end passes over all deleted keys; this call looks once into each layer. O(log n).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -274,7 +280,8 @@ impl Snapshot {
         self.inner.ts().0
     }
 
-    /// Returns a second snapshot of the same moment, for another thread.
+    /// Returns a second snapshot of the same commit, for another thread. The errors are those of
+    /// [`crate::Database::snapshot`].
     #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
         self.inner.try_clone().map(Snapshot::new)

@@ -1,5 +1,5 @@
-//! The methods that snapshots and transactions share, as traits: a function that takes `&impl ReadTables` reads from
-//! either.
+//! The methods that snapshots and transactions share, as traits: a function that takes `&impl ReadTables` reads from a
+//! snapshot or from a transaction.
 //!
 //! The names say what is read and written. The plain names `Read` and `Write` would hide those of [`std::io`] wherever
 //! this crate's items are imported together, and `put_reader` needs `std::io::Read` beside them.
@@ -30,11 +30,11 @@ mod sealed {
     impl Sealed for crate::any::AnyTransaction {}
 }
 
-/// A source of reads from tables: a [`Snapshot`] or a [`Transaction`], or those of a [remote](crate::remote) store. A
-/// transaction reads its own writes, too.
+/// A source of reads from tables: a [`Snapshot`] or a [`Transaction`], of the engine or of a [remote](crate::remote)
+/// store. A transaction sees its own writes, too.
 ///
-/// Take `&impl ReadTables` in functions that read. The methods are those of the types, and cost the same. The trait
-/// cannot be implemented outside of this crate.
+/// Take `&impl ReadTables` in functions that read. The methods are those of the types, at the same cost. No type
+/// outside of this crate can implement the trait.
 ///
 /// ```
 /// use pando::{ReadTables, Result, Table};
@@ -79,7 +79,7 @@ pub trait ReadTables: sealed::Sealed {
         with: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>>;
 
-    /// Calls `with` on the beginning of the value of `key`; see [`Snapshot::get_beginning`]. Of a remote store it is
+    /// Calls `with` on the beginning of the value of `key`; see [`Snapshot::get_beginning`]. For a remote store it is
     /// the whole value.
     fn get_beginning<T>(
         &self,
@@ -104,13 +104,13 @@ pub trait ReadTables: sealed::Sealed {
     /// Returns whether `key` exists.
     fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool>;
 
-    /// Returns the length of the value of `key` in bytes. A long value is not read.
+    /// Returns the length of the value of `key` in bytes. The engine does not read a long value for it.
     fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>>;
 
     /// Returns a reader of the value of `key`, for values of any length; see [`Snapshot::value_reader`].
     fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>>;
 
-    /// Returns copies of the records of `span`, from both ends; see [`Snapshot::range`].
+    /// Returns copies of the records of `span`, which you can iterate from both ends; see [`Snapshot::range`].
     fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, Self::Cursor<'_>>>;
 
     /// Returns the records whose keys begin with `prefix`, in key order.
@@ -123,9 +123,10 @@ pub trait ReadTables: sealed::Sealed {
     fn table(&self, name: &str) -> Result<Option<Table>>;
 }
 
-/// A [`Snapshot`], or that of a [remote](crate::remote) store: reads that all see one state of commits.
+/// A snapshot, of the engine ([`Snapshot`]) or of a [remote](crate::remote) store: reads that all see one state of the
+/// commits.
 ///
-/// Take it in functions that look through a whole database. It cannot be implemented outside of this crate.
+/// Take it in functions that read a whole database. No type outside of this crate can implement it.
 ///
 /// ```
 /// use pando::{ReadSnapshot, Result};
@@ -149,8 +150,8 @@ pub trait ReadSnapshot: ReadTables {
     /// is the last key.
     fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>>;
 
-    /// Returns approximately how many records the table has; see [`Snapshot::approximate_len`]. `None` for a remote
-    /// store, which would have to count them.
+    /// Returns approximately how many records the table has; see [`Snapshot::approximate_len`]. It returns `None` for a
+    /// remote store, which would have to count them.
     fn estimated_len(&self, table: &Table) -> Result<Option<u64>>;
 }
 
@@ -182,10 +183,10 @@ impl ReadSnapshot for RemoteSnapshot {
     }
 }
 
-/// A [`Transaction`], or that of a [remote](crate::remote) store, through which tables can be read and written.
+/// A read-write transaction, of the engine ([`Transaction`]) or of a [remote](crate::remote) store.
 ///
-/// Take `&mut impl WriteTables` in functions that change records or tables and leave it to their caller to begin, to
-/// commit and to retry: the trait has none of these. It cannot be implemented outside of this crate.
+/// Take `&mut impl WriteTables` in functions that change records or tables. The trait has no methods that begin or
+/// commit: that, and the retries, are up to the caller. No type outside of this crate can implement it.
 ///
 /// ```
 /// use pando::{Result, Table, WriteTables};
@@ -221,10 +222,12 @@ pub trait WriteTables: ReadTables {
     /// Deletes all records of `span`; see [`Transaction::delete_range`].
     fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()>;
 
-    /// Makes it a conflict if others rename or drop a table; see [`Transaction::use_table`].
+    /// Makes the commit fail with a conflict if another transaction renames or drops the table; see
+    /// [`Transaction::use_table`].
     fn use_table(&self, table: &Table) -> Result<()>;
 
-    /// Makes a change of `span` by others a conflict; see [`Transaction::require_unchanged`].
+    /// Makes the commit fail with a conflict if another transaction changes a key of `span`; see
+    /// [`Transaction::require_unchanged`].
     fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()>;
 
     /// Returns the isolation of the transaction.
@@ -236,7 +239,7 @@ pub trait WriteTables: ReadTables {
     /// Undoes everything that was written after `savepoint`; see [`Transaction::rollback_to`].
     fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()>;
 
-    /// Releases a savepoint and keeps what was written after it; see [`Transaction::release`].
+    /// Releases a savepoint, and keeps the writes after it; see [`Transaction::release`].
     fn release(&mut self, savepoint: &Savepoint) -> Result<()>;
 
     /// Creates a table; see [`Transaction::create_table`].

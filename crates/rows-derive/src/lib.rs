@@ -1,5 +1,5 @@
-//! `#[derive(Row)]`: a struct as the row of a typed table. The trait `pando_rows::Row` says what it means; this
-//! crate only writes down what the fields and attributes say.
+//! `#[derive(Row)]`, which makes a struct the row of a typed table. The trait `pando_rows::Row` documents the
+//! attributes; this crate only generates the implementation from the fields and attributes.
 //!
 //! 1. `table` reads the struct's attributes: the table's name, its indexes, the path of the library.
 //! 2. `column` reads a field's: whether it is in the primary key, its default.
@@ -18,7 +18,7 @@ pub fn derive_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     derive(&input).unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// What is said of the struct.
+/// The attributes of the struct.
 struct Table {
     name: LitStr,
     /// Name, parts, unique.

@@ -41,6 +41,9 @@ impl DynamicTable {
     }
 
     /// Drops the table and everything in it without reading its rows.
+    ///
+    /// # Errors
+    /// `Missing` with [`Cause::SchemaChanged`] if the handle is stale.
     pub fn drop(self, tx: &mut impl WriteTables) -> Result<()> {
         atomically(tx, |tx| {
             self.current(tx)?;
@@ -85,7 +88,7 @@ impl DynamicTable {
         })
     }
 
-    /// Drops a column. It takes no time: its values are removed from rows when these are written again.
+    /// Drops a column. It takes no time: a row loses the value when it is written again.
     ///
     /// # Errors
     /// `Missing` if there is no column of this name; `Invalid` if it is part of the primary key or of an index.
@@ -120,7 +123,7 @@ impl DynamicTable {
         })
     }
 
-    /// Creates an index and fills it within this transaction. This reads every row, so the transaction conflicts with
+    /// Creates an index and fills it within this transaction. It reads every row, so the transaction conflicts with
     /// every concurrent write of a row. For a table in use, see [`crate::build_index`].
     ///
     /// # Errors
@@ -130,11 +133,11 @@ impl DynamicTable {
         self.create_index_while(tx, index, || Ok(()))
     }
 
-    /// Creates an index and fills it within this transaction, and calls `go_on` about every thousand rows. See
-    /// [`DynamicTable::create_index`].
+    /// Creates an index as [`DynamicTable::create_index`] does, and calls `go_on` about every thousand rows. An error
+    /// of `go_on` stops the call.
     ///
     /// # Errors
-    /// As for [`DynamicTable::create_index`], and those of `go_on`. After an error nothing remains of the index.
+    /// As for [`DynamicTable::create_index`], and those of `go_on`. After an error, no part of the index remains.
     pub fn create_index_while(
         self,
         tx: &mut impl WriteTables,
@@ -216,7 +219,7 @@ impl DynamicTable {
             let mut schema = self.inner.schema.clone();
             let next = schema.version.checked_add(1);
             schema.version = next.ok_or_else(|| {
-                schema.refused("its schema was changed too often; no further version is available")
+                schema.refused("its schema has no further version; copy the rows into a new table")
             })?;
             change(tx, &mut schema)?;
             schema.check().map_err(|message| schema.refused(&message))?;

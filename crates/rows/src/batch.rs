@@ -11,15 +11,15 @@ use pando::{Error, ReadSnapshot, ReadTables, RecordCursor, Result, Span};
 use std::borrow::Cow;
 use std::ops::Bound;
 
-/// Bounds on the parts of the primary key or of an index: the first parts are equal to values, and the next one lies
+/// Bounds on the parts of the primary key or of an index: the first parts are equal to values, and the next part lies
 /// between two values.
 #[derive(Clone, Debug)]
 pub struct Bounds<'v> {
     /// The values of the first parts.
     pub equal: Vec<Value<'v>>,
-    /// The smallest value of the next part, whether that part is ascending or descending.
+    /// The smallest value of the next part, in an ascending and in a descending part.
     pub lower: Bound<Value<'v>>,
-    /// The largest value of the next part.
+    /// The largest value of the next part, in an ascending and in a descending part.
     pub upper: Bound<Value<'v>>,
 }
 
@@ -115,7 +115,7 @@ impl Batch {
         self.starts.clear();
     }
 
-    /// Returns how many bytes of rows fit before more memory is allocated.
+    /// Returns the number of bytes of rows that fit before more memory is allocated.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -129,8 +129,8 @@ impl Batch {
 
 impl BatchScan {
     /// Creates a scan in the order of the primary key, or of the index with this name, ascending or descending. With
-    /// `keys_only` rows are not read: [`BatchScan::value`] returns only values that the index's entries, or the
-    /// primary keys, contain.
+    /// `keys_only` it reads no rows: [`BatchScan::value`] then returns only values that are in the entries of the
+    /// index, or in the primary keys.
     ///
     /// # Errors
     /// `Missing` if there is no such index; `Invalid` if the index is still being built, or if the bounds do not fit
@@ -187,8 +187,8 @@ impl BatchScan {
         self.index.map(|index| &self.table.inner.indexes[index])
     }
 
-    /// Reads the next rows, at most `most`, and replaces the contents of `batch` with them. An empty batch means the
-    /// end.
+    /// Reads the next rows, at most `most`, and replaces the contents of `batch` with them. An empty batch means that
+    /// the scan has ended.
     ///
     /// # Errors
     /// [`crate::Cause::SchemaChanged`] if the table was altered after the handle was opened.
@@ -328,7 +328,7 @@ impl BatchScan {
     }
 
     /// Returns the value that [`BatchScan::value`] returns, if it is an integer that can be decoded quickly, as most
-    /// can. `None` means that you must call [`BatchScan::value`].
+    /// integers can. After `None`, call [`BatchScan::value`].
     ///
     /// # Panics
     /// If there is no such row.
@@ -341,8 +341,8 @@ impl BatchScan {
         }
     }
 
-    /// Returns the encoded primary key of a row of the batch, which [`DynamicTable::delete_at`] takes. Works for
-    /// entries whose row was not read, too.
+    /// Returns the encoded primary key of a row of the batch, which [`DynamicTable::delete_at`] takes. It also returns
+    /// the key of an entry whose row was not read.
     ///
     /// # Errors
     /// `Corruption` if the entry cannot be decoded.
@@ -362,14 +362,14 @@ impl BatchScan {
     }
 
     /// Returns the value of a row of the batch at `place` among the columns. If only an entry or a key was read, the
-    /// value must be one that it contains. Reading the values of a row in the order of the columns is fastest; in any
-    /// order, no byte is decoded twice.
+    /// value must be one that it contains. It is fastest to read the values of a row in the order of the columns; in
+    /// any order, no byte is decoded twice.
     ///
     /// # Errors
     /// `Corruption` if the bytes that were decoded are not those of a row.
     ///
     /// # Panics
-    /// If there is no such row, or it was not read as far as that.
+    /// If there is no such row, or if the value is not among those that were read.
     #[inline]
     pub fn value<'b>(&'b self, batch: &'b mut Batch, row: usize, place: usize) -> Result<Value<'b>> {
         let (key, bytes, starts) = batch.look_at(row);
@@ -412,8 +412,8 @@ fn shape(table: &DynamicTable, open: Option<&OpenIndex>, number: usize) -> Optio
 }
 
 impl DynamicTable {
-    /// Returns the values of a primary key that is at or after the key of every row: the key of the last row, or of a
-    /// deleted row that is not purged yet ([`ReadSnapshot::last_key_bound`]). O(log n).
+    /// Returns the values of a primary key that is at or after the key of every row. It is the key of the last row, or
+    /// of a deleted row that is not purged yet ([`ReadSnapshot::last_key_bound`]). O(log n).
     ///
     /// # Errors
     /// `Invalid` if a part of the key cannot be decoded into its value: one of type any, or text with a collation
@@ -440,8 +440,8 @@ impl DynamicTable {
             && inner.key.iter().all(|(_, shape)| shape.is_recoverable())
     }
 
-    /// Decodes an encoded primary key, for messages. Returns `None` if it is not valid or cannot be decoded into its
-    /// values.
+    /// Decodes an encoded primary key, for messages. Returns `None` if the key is not valid, or if its values cannot be
+    /// decoded from it.
     pub fn read_key<'k>(&self, key: &'k [u8]) -> Option<Vec<Value<'k>>> {
         if self.inner.sqlite.is_some() && !self.has_decodable_keys() {
             return None;

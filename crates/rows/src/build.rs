@@ -76,8 +76,8 @@ pub fn build_index(
     build_index_in_chunks(db, table, index, CHUNK_ROWS, progress)
 }
 
-/// Builds an index of a table in use, with at most `chunk_rows` rows in each transaction. Fewer rows cause fewer
-/// conflicts with writers, but the build takes longer. See [`build_index`].
+/// Builds an index as [`build_index`] does, with at most `chunk_rows` rows in each transaction. Fewer rows cause fewer
+/// conflicts with writers, but the build takes longer.
 ///
 /// # Errors
 /// Those of [`build_index`].
@@ -173,7 +173,7 @@ pub fn unfinished_indexes(snapshot: &impl ReadTables) -> Result<Vec<(String, Str
 
 /// The result of one transaction of a build.
 enum Step {
-    /// The number of rows that were entered.
+    /// The number of rows whose entries were put.
     Filled(usize),
     /// The table with the ready index: no row was left.
     Ready(DynamicTable),

@@ -26,58 +26,58 @@ use std::fmt;
 pub enum Cause {
     /// Another row already has these values. The error's kind is `Exists`.
     Duplicate {
-        /// The typed table.
+        /// The name of the typed table.
         table: String,
-        /// The unique index; `None`: the primary key.
+        /// The name of the unique index; `None` for the primary key.
         index: Option<String>,
-        /// The columns that must not be the same together.
+        /// The columns whose values must be unique together.
         columns: Vec<String>,
     },
     /// The value of a column that is not nullable is null. The kind is `Invalid`.
     Null {
-        /// The typed table.
+        /// The name of the typed table.
         table: String,
-        /// The column.
+        /// The name of the column.
         column: String,
     },
     /// A value has a type other than its column's. The kind is `Invalid`.
     WrongType {
-        /// The typed table.
+        /// The name of the typed table.
         table: String,
-        /// The column.
+        /// The name of the column.
         column: String,
     },
     /// The row has more or fewer values than the table has columns, or the key has more values than parts. The kind
     /// is `Invalid`.
     WrongCount {
-        /// The typed table.
+        /// The name of the typed table.
         table: String,
     },
     /// The values of a key or of an index entry are together longer than a key can be. The kind is `Invalid`.
     TooLong {
-        /// The typed table.
+        /// The name of the typed table.
         table: String,
-        /// The index; `None`: the primary key.
+        /// The name of the index; `None` for the primary key.
         index: Option<String>,
     },
-    /// SQL created the table, and only SQL can do this: change its definition, or write to it if it has a trigger, for
-    /// example. The kind is `Invalid`.
+    /// SQL created the table, and only SQL can do this, for example change the definition of the table, or write to it
+    /// if it has a trigger. The kind is `Invalid`.
     MadeBySqlite {
-        /// The table.
+        /// The name of the table.
         table: String,
-        /// What keeps this library from it.
+        /// The reason why this library cannot do it.
         reason: String,
     },
     /// The table was altered, renamed or dropped after the handle was opened, or does not exist yet in this snapshot.
     /// Open the table again. The kind is `Missing`.
     SchemaChanged {
-        /// The typed table.
+        /// The name of the typed table.
         table: String,
     },
 }
 
 impl Cause {
-    /// Returns the cause of an error of this crate, if the error has one.
+    /// Returns the cause of `error`, or `None` if this crate gave it no cause.
     #[must_use]
     pub fn in_error(error: &Error) -> Option<&Cause> {
         std::error::Error::source(error)?.downcast_ref()

@@ -4,11 +4,11 @@ use crate::value::Value;
 
 /// A source of a row's values: a slice of [`Value`]s, or a struct that derives `Row`.
 pub trait Columns {
-    /// Returns how many values there are.
+    /// Returns the number of values.
     fn count(&self) -> usize;
     /// Returns the value at a place, borrowed.
     fn value(&self, place: usize) -> Value<'_>;
-    /// Calls `look` on the value at a place. If the source stores a [`Value`] there, it is not copied.
+    /// Calls `look` on the value at a place, without a copy if the source stores a [`Value`] there.
     #[inline]
     fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
         look(&self.value(place))

@@ -22,7 +22,7 @@ impl Collation {
     /// All collations, in the order of their numbers in the catalog.
     pub const ALL: [Collation; 3] = [Collation::Binary, Collation::NoCase, Collation::RTrim];
 
-    /// Returns the text that represents all texts equal to `text`.
+    /// Returns the text that stands for all texts that are equal to `text` under this collation.
     pub fn apply(self, text: &str) -> Cow<'_, str> {
         match self {
             Collation::Binary => Cow::Borrowed(text),
@@ -32,7 +32,8 @@ impl Collation {
     }
 }
 
-/// A column: its name, its type, whether it is nullable, and its default. Not nullable by default.
+/// A column: its name, its type, whether it is nullable, and its default value. A new column is not nullable and has no
+/// default.
 ///
 /// ```
 /// use pando_rows::{Column, ColumnType};
@@ -87,12 +88,12 @@ impl Column {
         Column { nullable: true, ..self }
     }
 
-    /// Sets the default, which rows written before the column was added have.
+    /// Sets the default value. Rows that were written before the column was added have this value.
     pub fn default(self, value: impl Into<Value<'static>>) -> Self {
         Column { default: Some(value.into()), ..self }
     }
 
-    /// Sets the note: text for the program that created the table, such as a type in the words of SQL.
+    /// Sets the note: text for the program that created the table, such as the type as SQL declares it.
     pub fn note(self, note: impl Into<String>) -> Self {
         Column { note: note.into(), ..self }
     }
@@ -112,13 +113,14 @@ impl Column {
         self.nullable
     }
 
-    /// Returns the value of rows that lack the column: its default, or null.
+    /// Returns the value of the column in rows that were written without it: its default, or `None` for null.
     pub fn default_value(&self) -> Option<&Value<'static>> {
         self.default.as_ref()
     }
 
-    /// Returns the value of the column in a new row that does not name it: its default, or else null. `None`: the row
-    /// must name it. For the rowid of a table that SQLite made it is null, and inserting the row gives it a number.
+    /// Returns the value of the column in a new row that does not name it: its default, or else null. It returns `None`
+    /// if the row must name the column. For the rowid of a table that SQLite made it is null, and inserting the row
+    /// gives it a number.
     pub fn value_if_absent(&self) -> Option<Value<'static>> {
         match self.when_absent {
             WhenAbsent::Default => self.default.clone().or(self.nullable.then_some(Value::Null)),
@@ -141,8 +143,8 @@ impl Column {
     }
 }
 
-/// A part of a key or of an index, given by the column's name. By default it is ascending and compares texts by their
-/// bytes.
+/// A part of a key or of an index: a column, and how its values are ordered. By default the part is ascending and
+/// compares texts by their bytes.
 ///
 /// ```
 /// use pando_rows::{Collation, Part};
@@ -170,7 +172,7 @@ impl Part {
         Part { descending: true, ..self }
     }
 
-    /// Sets how texts are compared.
+    /// Sets the comparison of texts.
     pub fn collation(self, collation: Collation) -> Self {
         Part { collation, ..self }
     }
@@ -182,7 +184,8 @@ impl Part {
     }
 
     /// Parses a part: a column, optionally followed by `desc`, `nocase` or `rtrim`. A path within a JSON document
-    /// follows the column directly. A word that is not known stays in the column's name, and is rejected with it.
+    /// follows the column directly. An unknown word becomes a part of the column's name, so that the check of the
+    /// schema rejects it.
     ///
     /// ```
     /// use pando_rows::Part;

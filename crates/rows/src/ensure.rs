@@ -8,9 +8,9 @@ use pando::any::AnyDatabase;
 use pando::{Error, ErrorKind, Result};
 
 impl DynamicTable {
-    /// Returns the table of `definition`, and creates it if it does not exist. Adds columns at the end of the
-    /// definition that the table lacks, and builds indexes that it lacks while others can write; returns after that.
-    /// In a read-only database the table must exist with all columns and indexes.
+    /// Returns the table of `definition`, and creates it if it does not exist. If the table lacks columns at the end of
+    /// the definition, the call adds them. If it lacks indexes, the call builds them while others can write, and
+    /// returns after that. In a read-only database the table must exist with all columns and indexes.
     ///
     /// ```
     /// use pando_rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition};

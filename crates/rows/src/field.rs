@@ -29,9 +29,9 @@ pub trait Field: Sized + 'static {
     where
         Self: 'k;
 
-    /// Returns the value, borrowed.
+    /// Returns the field as a borrowed value.
     fn value(&self) -> Value<'_>;
-    /// Returns the value as a key borrows it.
+    /// Returns the field as a key borrows it.
     fn lend(&self) -> Self::Lent<'_>;
     /// Converts a value into the field, or returns `None` if it has another type.
     fn from_value(value: Value<'_>) -> Option<Self>;
@@ -48,7 +48,7 @@ pub trait Field: Sized + 'static {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
-    /// Microseconds since 1970; negative before.
+    /// The microseconds since 1970; negative before.
     pub micros: i64,
 }
 
@@ -60,7 +60,8 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
-    /// Converts to the nearest time that can be represented, beyond 292,000 years from 1970.
+    /// Converts a time to the nearest timestamp. A time of more than 292,000 years before or after 1970 becomes the
+    /// earliest or the latest timestamp.
     fn from(moment: SystemTime) -> Self {
         let micros = match moment.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(after) => i64::try_from(after.as_micros()).unwrap_or(i64::MAX),
@@ -128,13 +129,13 @@ macro_rules! key_parts {
 
 /// A value that can be given as a part of a key.
 pub trait KeyPart {
-    /// Returns the value, borrowed.
+    /// Returns the part as a borrowed value.
     fn part(&self) -> Value<'_>;
 }
 
-/// A key, or its first parts: a single value, or a tuple. `()` has no parts, so every key begins with it.
+/// A key, or its first parts: a single value, or a tuple. `()` has no parts, so it is the beginning of every key.
 pub trait Key {
-    /// Calls `take` on the parts.
+    /// Calls `take` on the values of the parts.
     fn with<T>(&self, take: impl FnOnce(&[Value<'_>]) -> T) -> T;
 }
 
@@ -361,7 +362,7 @@ pub fn field_from<R: Row, F: Field>(name: &str, value: Value<'_>) -> pando::Resu
     })
 }
 
-/// Returns the error that a row of `R` has too many or too few values. Used by derived code.
+/// Returns the error for a row of `R` with too many or too few values. Used by derived code.
 #[doc(hidden)]
 pub fn wrong_count<R: Row>(found: usize, expected: usize) -> Error {
     let message =

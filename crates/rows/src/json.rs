@@ -5,8 +5,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Checks that a text is a document: that it can be read as a [`serde_json::Value`], which has numbers up to those of
-/// floats, and at most 127 arrays and objects within one another.
+/// Checks that a text is a JSON document that [`serde_json::Value`] can hold: numbers have the range of floats, and at
+/// most 127 arrays and objects are nested.
 ///
 /// ```
 /// assert!(pando_rows::check_json("[1, 2.5]").is_ok());
@@ -14,7 +14,7 @@ use std::fmt;
 /// ```
 ///
 /// # Errors
-/// What is wrong with the text, and where.
+/// The problem in the text, and its place.
 pub fn check_json(text: &str) -> serde_json::Result<()> {
     serde_json::from_str::<Readable>(text).map(|Readable| ())
 }

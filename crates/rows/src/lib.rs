@@ -29,8 +29,8 @@
 //! extends the table according to the struct.
 //!
 //! # By schema
-//! [`DynamicTable`] is a handle on a table with one version of its [`Schema`], and holds nothing else: every call takes
-//! the [`pando::Transaction`], or, to read, any [`pando::ReadTables`] (a transaction or a [`pando::Snapshot`]).
+//! [`DynamicTable`] is a handle on a table with one version of its [`Schema`]. Every call takes the
+//! [`pando::Transaction`], or, to read, any [`pando::ReadTables`] (a transaction or a [`pando::Snapshot`]).
 //!
 //! | to | call |
 //! |---|---|
@@ -43,13 +43,15 @@
 //! while others write to it; [`check()`] compares each index with its table.
 //!
 //! A row is anything that implements [`Columns`]: a slice or vector of [`Value`]s in the order of the columns. Rows
-//! that are read are `Vec<Value>`, owned or borrowed. A call that writes does all of it or nothing, index entries
-//! included, and the transaction can continue; an error has a [`Cause`]. A handle of an older version returns
-//! [`Cause::SchemaChanged`] (kind `Missing`), and a transaction that has used one conflicts with the change at commit,
+//! that are read are `Vec<Value>`, owned or borrowed.
+//!
+//! A call that writes either writes the row with all of its index entries, or fails and writes nothing; the transaction
+//! can then continue. An error has a [`Cause`]. A handle of an older schema version returns [`Cause::SchemaChanged`]
+//! (kind `Missing`), and a transaction that has used such a handle conflicts with the change of the schema at commit,
 //! at every isolation level.
 //!
-//! [`ChangedRows`] shows the changes of a database as rows. [`Import`] puts rows of CSV or NDJSON into a table, all or
-//! none; [`RowWriter`] writes rows.
+//! [`ChangedRows`] shows the changes of a database as rows. [`Import`] puts rows of CSV or NDJSON into a table, in one
+//! transaction or in chunks; [`RowWriter`] writes rows.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
 //! `sqlite/` (tables that SQLite made); `reserved.rs`, `part_position.rs`, `table.rs`, `decoding.rs`, `open.rs`,

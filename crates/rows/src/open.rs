@@ -30,15 +30,15 @@ impl DynamicTable {
     /// Opens the table named `name`, as `reader` sees it.
     ///
     /// # Errors
-    /// Those of [`DynamicTable::open`]; `Missing` if there is none.
+    /// Those of [`DynamicTable::open`]; `Missing` if there is no such table.
     pub fn expect(reader: &impl ReadTables, name: &str) -> Result<Self> {
         let missing = || Error::new(ErrorKind::Missing, format!("there is no typed table {name:?}"));
         Self::open(reader, name)?.ok_or_else(missing)
     }
 
-    /// Opens all typed tables that `reader` sees, ordered by name. A table that SQLite made is left out if it cannot be
-    /// read as a typed table; [`DynamicTable::open`] says why. SQLite's internal tables, whose names begin with
-    /// `sqlite_`, are left out, too.
+    /// Opens all typed tables that `reader` sees, ordered by name. It leaves out tables that SQLite made and that
+    /// cannot be read as typed tables ([`DynamicTable::open`] returns the reason), and SQLite's internal tables, whose
+    /// names begin with `sqlite_`.
     pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
         let mut all = Self::all_created(reader)?;
         let Some(found) = OfSqlite::read(reader)? else { return Ok(all) };
@@ -58,8 +58,8 @@ impl DynamicTable {
         Ok(all)
     }
 
-    /// Opens all tables that [`DynamicTable::create`] made, as `reader` sees them, ordered by name. In contrast to
-    /// [`DynamicTable::all`], those that SQLite made are left out.
+    /// Opens all tables that [`DynamicTable::create`] made, as `reader` sees them, ordered by name. Unlike
+    /// [`DynamicTable::all`], it leaves out the tables that SQLite made.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -79,7 +79,7 @@ impl DynamicTable {
     /// Returns whether `reader` sees a table that [`DynamicTable::create`] made. It reads one record of the catalog.
     ///
     /// # Errors
-    /// Those of reading.
+    /// `Corruption` if a record in the catalog is damaged; errors of reading the disk.
     pub fn any_created(reader: &impl ReadTables) -> Result<bool> {
         catalog::has_any(reader)
     }
@@ -390,7 +390,7 @@ pub(crate) fn decoded_entry(record: &[u8]) -> Option<Entry> {
 }
 
 /// Decodes a row of `sqlite_schema`. `None`: it is damaged; `Some(None)`: a name is not UTF-8, which SQLite allows, and
-/// which no caller can name here.
+/// by which no table can be opened here.
 fn entry(record: &[u8]) -> Option<Option<Entry>> {
     let mut fields = record::fields(record).ok()?;
     let text = |fields: &mut record::Fields<'_>| match fields.next()?.ok()? {

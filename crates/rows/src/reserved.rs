@@ -26,11 +26,11 @@ pub fn is_reserved(table: &str) -> bool {
     table.starts_with(PREFIX) || table.starts_with(names::PREFIX)
 }
 
-/// Returns an error for a reserved name. Call it before records are written, or tables are created, renamed or
-/// dropped, by a name from outside.
+/// Returns an error if `table` is a reserved name. Call it before you write records, or create, rename or drop a table,
+/// under a name that comes from outside of the program.
 ///
 /// # Errors
-/// `Invalid` with a message that explains how to write typed rows instead.
+/// `Invalid`; the message explains how to write typed rows instead.
 ///
 /// ```
 /// assert!(pando_rows::refuse_reserved("rows/1.1/people").is_err());

@@ -30,19 +30,19 @@ pub struct KeyRange<'a> {
     beyond: Option<Position>,
 }
 
-/// The position of a scan: the key of the last row or index entry that it returned. Valid as long as the schema does
-/// not change.
+/// The position of a scan: the key of the last row or index entry that it returned. It is valid until the schema
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(Vec<u8>);
 
 impl Position {
-    /// Returns the position as bytes that can be stored outside of the program.
+    /// Returns the position as bytes, which you can store outside of the program.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Creates a position from [`Position::as_bytes`]. Any other bytes are a position between rows, which is
-    /// harmless.
+    /// Creates a position from the bytes of [`Position::as_bytes`]. Other bytes are harmless: they make a position
+    /// between rows.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Position(bytes)
     }
@@ -64,13 +64,13 @@ impl<'a> KeyRange<'a> {
         KeyRange { low, high, backwards: false, beyond: None }
     }
 
-    /// Reads the range from the last row to the first.
+    /// Reverses the range: it is read from the last row to the first.
     pub fn backwards(self) -> Self {
         KeyRange { backwards: true, ..self }
     }
 
-    /// Reduces the range to what comes after the position of an earlier scan, to continue in another transaction or
-    /// after writing.
+    /// Limits the range to the rows after the position of an earlier scan, to continue in another transaction or after
+    /// writing.
     pub fn beyond(self, position: Position) -> Self {
         KeyRange { beyond: Some(position), ..self }
     }
@@ -118,7 +118,8 @@ impl DynamicTable {
         self.get_with(reader, key, |row| row.into_iter().map(Value::into_owned).collect())
     }
 
-    /// Calls `with` on the row at a primary key, borrowed, without copies.
+    /// Calls `with` on the row at a primary key, borrowed without a copy, and returns its result, or `None` if there is
+    /// no such row.
     pub fn get_with<T>(
         &self,
         reader: &impl ReadTables,
@@ -176,8 +177,8 @@ impl DynamicTable {
         checked.map(drop).map_err(|error| self.with_table(error, None))
     }
 
-    /// Returns the rows of a range in the order of an index. Rows with the same values in it are in the order of the
-    /// primary key.
+    /// Returns the rows of a range in the order of an index. Rows with the same values in the index are in the order of
+    /// the primary key.
     ///
     /// # Errors
     /// `Missing` if there is no such index; `Invalid` while it is being built.
@@ -209,8 +210,8 @@ impl DynamicTable {
         Ok(Scan { table: self.clone(), reader, near, far, index, backwards, is_over: false })
     }
 
-    /// Counts the rows of a range of the primary key or of an index. O(rows), but rows in pages that no newer ones
-    /// overlap are counted page by page.
+    /// Returns the number of rows in a range of the primary key or of an index. O(rows), but rows in pages that no
+    /// newer rows overlap are counted page by page.
     pub fn count(&self, reader: &impl ReadTables, index: Option<&str>, range: &KeyRange<'_>) -> Result<u64> {
         let mut scan = match index {
             Some(index) => self.scan_index(reader, index, range)?,
@@ -224,7 +225,7 @@ impl DynamicTable {
     }
 }
 
-/// An iterator over the rows of a range. You can take from both ends; they stop where they meet. The error of a
+/// An iterator over the rows of a range. It can be consumed from both ends, and ends where they meet. The error of a
 /// damaged row does not end the scan: the next call returns the row after it.
 #[must_use = "a scan reads rows only as it is iterated"]
 pub struct Scan<'r, R: ReadTables> {
@@ -241,12 +242,13 @@ pub struct Scan<'r, R: ReadTables> {
 }
 
 impl<'r, R: ReadTables> Scan<'r, R> {
-    /// Moves to the next row and calls `with` on it, borrowed. Returns `None` at the end.
+    /// Moves to the next row and calls `with` on it, borrowed. Returns the result of `with`, or `None` at the end.
     pub fn next_with<T>(&mut self, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
         self.take(false, with)
     }
 
-    /// Moves the other end back to its next row and calls `with` on it, borrowed. Returns `None` where the ends meet.
+    /// Moves back from the other end to the next row there and calls `with` on it, borrowed. Returns the result of
+    /// `with`, or `None` where the ends meet.
     pub fn next_back_with<T>(&mut self, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
         self.take(true, with)
     }
@@ -293,8 +295,8 @@ impl<'r, R: ReadTables> Scan<'r, R> {
         self.next_with(|row| row.into_iter().map(Value::into_owned).collect())
     }
 
-    /// Returns the position, for [`KeyRange::beyond`], or `None` before the first row and after the last. Rows that
-    /// were taken from the back do not count.
+    /// Returns the position for [`KeyRange::beyond`], or `None` before the first row and after the last. Rows that were
+    /// taken from the back do not count.
     pub fn position(&self) -> Option<Position> {
         self.near.key().filter(|_| !self.is_over).map(|key| Position(key.to_vec()))
     }

@@ -18,9 +18,10 @@ use pando::{Error, Result};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 
-/// The most columns that a table can have over its lifetime, including dropped ones; the same as SQLite's default.
+/// The largest number of columns that a table can have over its lifetime, including dropped ones; SQLite's default is
+/// the same.
 pub const MAX_COLUMNS: usize = 2000;
-/// The most indexes that a table can have.
+/// The largest number of indexes that a table can have.
 pub const MAX_INDEXES: usize = 64;
 /// The longest name of a table, column or index, in bytes. The engine's longest table name determines it.
 pub const MAX_NAME_BYTES: usize = 200;
@@ -46,13 +47,13 @@ impl Index {
         &self.parts
     }
 
-    /// Returns whether the index is unique: whether at most one row has each value.
+    /// Returns whether the index is unique: at most one row has the same values in it.
     pub fn is_unique(&self) -> bool {
         self.unique
     }
 
-    /// Returns whether the index is still being built. Until then it is updated, but not read, because entries of
-    /// older rows may be missing.
+    /// Returns whether the index is still being built. Until it is built, writes maintain it, but reads cannot use it,
+    /// because entries of older rows may be missing.
     pub fn is_building(&self) -> bool {
         self.building
     }
@@ -120,7 +121,7 @@ impl Schema {
         self.columns.iter().filter(|column| column.is_live())
     }
 
-    /// Returns the place of a column among a row's values.
+    /// Returns the place of a column among a row's values, or `None` if there is no such column.
     pub fn place(&self, column: &str) -> Option<usize> {
         self.columns().position(|known| known.name == column)
     }
@@ -135,13 +136,13 @@ impl Schema {
         &self.indexes
     }
 
-    /// Returns the index of this name.
+    /// Returns the index of this name, or `None` if there is none.
     pub fn index(&self, name: &str) -> Option<&Index> {
         self.indexes.iter().find(|index| index.name == name)
     }
 
     /// Returns a description in JSON: `columns` with name, type, nullability and default, the parts of the `key`, and
-    /// `indexes`. The interfaces that show schemas to clients show this.
+    /// `indexes`. The command line and the server show this form.
     ///
     /// ```
     /// use pando_rows::Row;

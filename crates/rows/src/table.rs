@@ -25,8 +25,8 @@ use std::sync::{Arc, OnceLock};
 /// A row as values, in the order of the columns.
 pub type DynamicRow = Vec<Value<'static>>;
 
-/// A handle of a typed table with one version of its schema. Cloning is cheap. After the schema has changed, every
-/// call fails with [`Cause::SchemaChanged`]; open the table again.
+/// A handle on a typed table with one version of its schema. A clone is cheap. After the schema has changed, every call
+/// fails with [`Cause::SchemaChanged`]; open the table again.
 #[derive(Clone, Debug)]
 pub struct DynamicTable {
     pub(crate) inner: Arc<Inner>,
@@ -142,12 +142,12 @@ impl DynamicTable {
         self.inner.key.iter().map(|&(place, _)| (place, &self.inner.columns[place]))
     }
 
-    /// Returns the engine's table of the rows, for sizes and statistics. Writing to it breaks the indexes.
+    /// Returns the engine's table of the rows, for sizes and statistics. Do not write to it: that breaks the indexes.
     pub fn data(&self) -> &Table {
         &self.inner.data
     }
 
-    /// Returns the engine's table of an index, for sizes and statistics.
+    /// Returns the engine's table of an index, for sizes and statistics, or `None` if there is no such index.
     pub fn index_data(&self, index: &str) -> Option<&Table> {
         self.inner.indexes.iter().find(|known| known.index.name == index).map(|known| &known.table)
     }
@@ -312,7 +312,7 @@ impl DynamicTable {
         })
     }
 
-    /// Returns the values by which an index finds a row: those of its columns, and those at its paths in documents.
+    /// Returns the values of a row in an index: those of its columns, and those at its paths in documents.
     ///
     /// # Errors
     /// `Missing` if there is no such index; `Invalid` if a document is not JSON.

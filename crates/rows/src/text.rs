@@ -32,7 +32,7 @@ impl ColumnType {
     /// ```
     ///
     /// # Errors
-    /// What is wrong with the text, to be shown after its place.
+    /// The problem in the text, as words that can follow its place.
     pub fn parse(self, text: &str) -> Result<Value<'static>, String> {
         if text == NULL || (text.is_empty() && !matches!(self, ColumnType::Text | ColumnType::Bytes)) {
             return Ok(Value::Null);

@@ -77,7 +77,7 @@ pub trait Row: Columns + Sized + 'static {
 /// A typed table whose rows are `R`. Threads can share it.
 ///
 /// A handle stays valid after another handle changes the schema, for example with [`crate::build_index`]. Each of its
-/// calls then looks into the catalog; opening the table again avoids that.
+/// calls then reads the catalog; open the table again to avoid that.
 pub struct Table<R> {
     opened: DynamicTable,
     /// The newest version of the schema that a call has found.
@@ -100,8 +100,8 @@ impl<R> Clone for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Returns the table of `R`, and creates it if it does not exist. Adds columns at the end of `R` that the table
-    /// lacks, and builds indexes that it lacks while others can write; returns after that.
+    /// Returns the table of `R`, and creates it if it does not exist. If the table lacks columns at the end of `R`, the
+    /// call adds them. If it lacks indexes, the call builds them while others can write, and returns after that.
     ///
     /// # Errors
     /// `Mismatch` with the difference if the table differs from `R`; those of [`crate::build_index`].
@@ -109,8 +109,7 @@ impl<R: Row> Table<R> {
         Self::ensure_as(db, &R::definition())
     }
 
-    /// Returns the table of `R`, whose rows live for `ttl`, and creates it if it does not exist. See [`Table::ensure`]
-    /// and [`Definition::ttl`].
+    /// Returns the table of `R` as [`Table::ensure`] does, with rows that live for `ttl`; see [`Definition::ttl`].
     ///
     /// # Errors
     /// As for [`Table::ensure`]; also `Mismatch` if the table has another TTL.
@@ -139,7 +138,7 @@ impl<R: Row> Table<R> {
     /// Opens the table of `R` as `reader` sees it, as [`Table::open`] does; the table must exist.
     ///
     /// # Errors
-    /// `Missing` if there is none; `Mismatch` with the difference if it differs from `R`.
+    /// `Missing` if there is no such table; `Mismatch` with the difference if it differs from `R`.
     pub fn expect(reader: &impl ReadTables) -> Result<Self> {
         Self::new(DynamicTable::expect(reader, R::TABLE)?)
     }
@@ -172,17 +171,17 @@ impl<R: Row> Table<R> {
         self.write(tx, |table, tx| table.upsert(tx, row))
     }
 
-    /// Replaces the row with the same primary key. Returns whether there was one; if not, nothing is written.
+    /// Replaces the row with the same primary key. Returns whether the row existed; if not, nothing is written.
     pub fn update(&self, tx: &mut impl WriteTables, row: &R) -> Result<bool> {
         self.write(tx, |table, tx| table.update(tx, row))
     }
 
-    /// Deletes the row at a primary key. Returns whether there was one.
+    /// Deletes the row at a primary key. Returns whether the row existed.
     pub fn delete(&self, tx: &mut impl WriteTables, key: R::Key<'_>) -> Result<bool> {
         self.write(tx, |table, tx| key.with(|key| table.delete(tx, key)))
     }
 
-    /// Deletes the row at a primary key and returns it.
+    /// Deletes the row at a primary key and returns it, or `None` if it did not exist.
     pub fn remove(&self, tx: &mut impl WriteTables, key: R::Key<'_>) -> Result<Option<R>> {
         let removed = self.write(tx, |table, tx| key.with(|key| table.remove(tx, key)))?;
         removed.map(R::from_values).transpose()
@@ -222,7 +221,7 @@ impl<R: Row> Table<R> {
         self.scan(reader, |table| first.with(|first| table.scan(reader, &KeyRange::prefix(first))))
     }
 
-    /// Returns the rows whose values in an index begin with these, in the order of the index.
+    /// Returns the rows whose values in an index begin with `first`, in the order of the index.
     ///
     /// # Errors
     /// `Missing` if there is no such index; `Invalid` if the values do not have its types.
@@ -235,8 +234,7 @@ impl<R: Row> Table<R> {
         self.in_index(reader, index, first, false)
     }
 
-    /// Returns the rows whose values in an index begin with these, in the reverse order of the index. See
-    /// [`Table::by_index`].
+    /// Returns the rows of [`Table::by_index`] in reverse order.
     pub fn by_index_backwards<'r, S: ReadTables>(
         &self,
         reader: &'r S,
@@ -326,7 +324,7 @@ fn is_changed(error: &Error) -> bool {
     error.kind() == ErrorKind::Missing && matches!(Cause::in_error(error), Some(Cause::SchemaChanged { .. }))
 }
 
-/// An iterator over rows of a table. You can take from both ends; they stop where they meet.
+/// An iterator over rows of a table. It can be consumed from both ends, and ends where they meet.
 #[must_use = "rows are read only as they are iterated"]
 pub struct Rows<'r, S: ReadTables, R> {
     scan: Scan<'r, S>,

@@ -98,7 +98,7 @@ impl ColumnType {
         }
     }
 
-    /// Returns the type of this name.
+    /// Returns the type of this name, or `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         ColumnType::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -121,7 +121,7 @@ impl fmt::Display for ColumnType {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the type of the value; `None` for null.
+    /// Returns the type of the value, or `None` for null.
     #[inline]
     pub fn column_type(&self) -> Option<ColumnType> {
         Some(match self {

@@ -45,21 +45,22 @@ impl Record {
 }
 
 impl DynamicTable {
-    /// Returns whether the table can only be read here: SQL made it, and does more at a write than store the row and
-    /// its index entries.
+    /// Returns whether this library can only read the table, because SQL made it and does more at a write than store
+    /// the row and its index entries.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.why_read_only().is_some()
     }
 
-    /// Returns what keeps this library from writing to a table that SQL made, such as a trigger.
+    /// Returns the reason why this library cannot write to a table that SQL made, such as a trigger, or `None` if it
+    /// can write.
     #[must_use]
     pub fn why_read_only(&self) -> Option<&str> {
         self.inner.sqlite.as_ref()?.writing().err()
     }
 
-    /// Returns whether a value may be read as another one than was written, because SQL made the table: in a
-    /// `NUMERIC` column, the text `'5'` becomes the integer 5.
+    /// Returns whether a read may return another value than was written, because SQL made the table: in a `NUMERIC`
+    /// column, the text `'5'` becomes the integer 5.
     #[must_use]
     pub fn may_convert(&self) -> bool {
         self.inner.sqlite.is_some()
@@ -77,8 +78,8 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
-    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQL can write. The
-    /// transaction stays as it was before.
+    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQL can write. After an
+    /// error the transaction is as it was before the call.
     ///
     /// In a table that SQLite made, a row whose rowid is null gets the number that [`DynamicTable::next_row_id`]
     /// returns.
@@ -138,7 +139,7 @@ impl DynamicTable {
         })
     }
 
-    /// Replaces the row with the same primary key. Returns whether there was one; if not, nothing is written.
+    /// Replaces the row with the same primary key. Returns whether the row existed; if not, nothing is written.
     ///
     /// # Errors
     /// As for [`DynamicTable::upsert`].
@@ -153,7 +154,8 @@ impl DynamicTable {
         atomically(tx, |tx| self.overwrite(tx, &key, row))
     }
 
-    /// Replaces the row at `key` with `row`, which can have another primary key. Returns whether there was one.
+    /// Replaces the row at `key` with `row`, which can have another primary key. Returns whether the row existed; if
+    /// not, nothing is written.
     ///
     /// # Errors
     /// As for [`DynamicTable::insert`].
@@ -166,8 +168,7 @@ impl DynamicTable {
         self.replace_at(tx, &self.key_bytes(key)?, row)
     }
 
-    /// Replaces the row at an encoded key ([`crate::BatchScan::key`]) with `row`, which can have another primary key.
-    /// Returns whether there was one.
+    /// Replaces the row at an encoded key ([`crate::BatchScan::key`]) as [`DynamicTable::replace`] does.
     ///
     /// # Errors
     /// As for [`DynamicTable::insert`].
@@ -205,18 +206,18 @@ impl DynamicTable {
         })
     }
 
-    /// Deletes the row at `key`. Returns whether there was one.
+    /// Deletes the row at `key`. Returns whether the row existed.
     pub fn delete(&self, tx: &mut impl WriteTables, key: &[Value<'_>]) -> Result<bool> {
         self.delete_at(tx, &self.key_bytes(key)?)
     }
 
-    /// Deletes the row at an encoded key ([`crate::BatchScan::key`]). Returns whether there was one.
+    /// Deletes the row at an encoded key ([`crate::BatchScan::key`]) as [`DynamicTable::delete`] does.
     pub fn delete_at(&self, tx: &mut impl WriteTables, key: &[u8]) -> Result<bool> {
         self.storage_for(tx)?;
         atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
     }
 
-    /// Deletes the row at `key` and returns it.
+    /// Deletes the row at `key` and returns it, or `None` if it did not exist.
     pub fn remove(&self, tx: &mut impl WriteTables, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
         self.storage_for(tx)?;
         let key = self.key_bytes(key)?;
@@ -236,8 +237,8 @@ impl DynamicTable {
         })
     }
 
-    /// Deletes the rows of a range of the primary key. Without indexes the rows are not read, and the cost does not
-    /// depend on their number; with indexes they are deleted one by one.
+    /// Deletes the rows of a range of the primary key. Without indexes it does not read the rows, and the cost does not
+    /// depend on their number; with indexes it deletes them one by one.
     pub fn delete_range(&self, tx: &mut impl WriteTables, range: &KeyRange<'_>) -> Result<()> {
         self.storage_for(tx)?;
         let span = range.span(self, None)?;

@@ -55,7 +55,7 @@ impl DynamicTable {
         Cause::MadeBySqlite { table, reason }.error(message)
     }
 
-    /// Returns the rowid that the next row gets if it has none: the last one plus 1. Only tables that SQLite made and
+    /// Returns the rowid that a new row without a rowid gets: the last rowid plus 1. Only tables that SQLite made and
     /// that are stored by the rowid have such numbers. O(log n).
     ///
     /// # Errors

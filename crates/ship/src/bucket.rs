@@ -76,11 +76,11 @@ pub(crate) enum Created {
 
 impl Bucket {
     /// Connects to the bucket at `url`: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`,
-    /// `file:///FOLDER`, or the path of a folder. Credentials are those of the environment variables that the
-    /// store's own tools read, such as `AWS_ACCESS_KEY_ID`. Sends no request yet; a folder is created.
+    /// `file:///FOLDER`, or the path of a folder. The credentials come from the environment variables that the store's
+    /// own tools read, such as `AWS_ACCESS_KEY_ID`. The call sends no request; it creates a folder that does not exist.
     ///
-    /// From then on a folder must stay the same directory, and is not created again. While it is missing or another
-    /// one is in its place, as after its disk was unmounted, each request fails with `Io`.
+    /// The folder must stay the same directory from then on, and is not created again. While it is missing or another
+    /// directory is in its place, as after its disk was unmounted, each request fails with `Io`.
     ///
     /// # Errors
     /// `Invalid` if the address has another form, or if an environment variable has an invalid value.
@@ -102,7 +102,7 @@ impl Bucket {
         Self::over(store, &prefix, url.trim_end_matches('/'))
     }
 
-    /// Returns a bucket in any `store`, below `prefix`. Messages of errors name the bucket `shown`.
+    /// Returns a bucket in `store`, below `prefix`. Messages of errors call the bucket `shown`.
     ///
     /// # Errors
     /// `Invalid` if `prefix` is not a valid path; `Io` if the thread for requests cannot be started.

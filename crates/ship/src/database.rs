@@ -1,10 +1,10 @@
 //! A database as it is shipped, and as it is restored.
 //!
 //! # The marker
-//! A restored database is of a fork of its own. The file `lineage` in its directory says where it came from: with that
-//! it may continue the lineage, as long as nobody else has. It has 32 bytes: magic (`PANDOLIN`), the lineage's id, the
-//! commit, and the checksum of these 24 bytes. If the database had been dropped before it was restored, the magic is
-//! `PANDOUND`: with that it may have its name again, in a lineage of its own.
+//! A restored database is of a fork of its own. The file `lineage` in its directory records where it came from. With
+//! that record it may continue the lineage, as long as no other database has. The file has 32 bytes: magic
+//! (`PANDOLIN`), the lineage's id, the commit, and the checksum of these 24 bytes. If the database had been dropped
+//! before it was restored, the magic is `PANDOUND`, and the database may have its name again, in a lineage of its own.
 
 use crate::bucket::Bucket;
 use crate::handle::Shipper;
@@ -32,7 +32,7 @@ const MARKER_BYTES: usize = 32;
 impl Shipper {
     /// Begins to ship `db`, whose directory is `dir`, to `bucket`, and returns at once. If the bucket cannot be
     /// reached, the shipper's thread tries again until it can. Call this before the first commit of this process, so
-    /// that the shipper notices commits that the bucket has and this database has lost.
+    /// that the shipper notices commits that are in the bucket and that this database has lost.
     ///
     /// # Errors
     /// `Closed` if the database is closed; `Io` if `dir` cannot be read, or no thread can be started. Later errors are
@@ -43,19 +43,19 @@ impl Shipper {
     }
 }
 
-/// Restores the database of `bucket` as of `goal` into the directory `dir`, which must be empty or not exist.
-/// `progress` is called with the number of bytes that were read so far. It starts again from 0 if the base is deleted
-/// in the meantime, and another one is restored.
+/// Restores the database of `bucket` as of `goal` into the directory `dir`, which must be empty or not exist. Calls
+/// `progress` with the number of bytes read so far. The number starts again from 0 if the base is deleted during the
+/// restore, which then begins again with another base.
 ///
 /// The database is built beside `dir`, in `.NAME.restoring`, verified, and then renamed. So `dir` has the whole
 /// database or nothing, even after a crash.
 ///
-/// A database that was dropped can be restored. If another one was created under its name since, that one is restored:
-/// [`Bucket::incarnation`] names an earlier one.
+/// You can restore a database that was dropped. If another database was created under its name later, that one is
+/// restored; choose an earlier one by [`Bucket::incarnation`].
 ///
 /// # Errors
-/// `Exists` if `dir` has files; `Missing` if the bucket has no database, or nothing as old or as new as `goal`;
-/// `Corruption` and `Foreign`, naming the object that is missing, damaged or not Pando's; `Conflict` if the writer
+/// `Exists` if `dir` has files; `Missing` if the bucket has no database, or no state as old or as new as `goal`;
+/// `Corruption` and `Foreign`, with the object that is missing, damaged or not Pando's; `Conflict` if the writer
 /// deletes bases faster than they can be read.
 pub fn restore(
     bucket: &Bucket,

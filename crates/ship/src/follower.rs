@@ -27,7 +27,7 @@ const ATTEMPTS_A_LOOK: u32 = 20;
 /// How often a segment that the log must have is asked for.
 const ATTEMPTS_FOR_ONE: u32 = 20;
 
-/// Follows a lineage into a database that was restored from it.
+/// A replica of a lineage: it applies new commits to a database that was restored from the lineage.
 #[derive(Debug)]
 pub struct Follower {
     lineage: Lineage,
@@ -49,11 +49,11 @@ struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advance {
-    /// Whether a segment was applied. If not, there was none: wait before you call again.
+    /// Whether a segment was applied. If not, there was no new one: wait before you call again.
     pub has_moved: bool,
-    /// The last commit of the database.
+    /// The number of the last commit of the database.
     pub commit: u64,
-    /// The newest commit that the bucket is known to have.
+    /// The number of the newest commit that the bucket is known to have.
     pub newest_commit: u64,
 }
 
@@ -65,7 +65,7 @@ impl Position {
 }
 
 impl Follower {
-    /// Opens the lineage of `bucket`, to follow it into the database in the directory `dir`, which
+    /// Opens the lineage of `bucket` to apply its commits to the database in the directory `dir`, which
     /// [`restore`](crate::restore) has made.
     ///
     /// ```
@@ -92,8 +92,8 @@ impl Follower {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if the bucket has no database; `TooOld` if the database was dropped, and another one has its name:
-    /// restore again. `Mismatch` if `dir` was not restored from this lineage.
+    /// `Missing` if the bucket has no database; `TooOld` if the database was dropped and its name belongs to another
+    /// one: restore again. `Mismatch` if `dir` was not restored from this lineage.
     pub fn open(bucket: &Bucket, dir: impl AsRef<Path>) -> Result<Self> {
         let lineage = Lineage::expect(bucket)?;
         if read_marker(dir.as_ref())?.is_some_and(|origin| origin.lineage == lineage.id) {
@@ -114,13 +114,13 @@ impl Follower {
     }
 
     /// Applies the next segment to `db`, the database in the directory that was passed to [`Follower::open`]. The
-    /// segment is durable when the call returns. If there are more segments, the call reads up to 32 at once, about
-    /// 16 MiB of them, and keeps them for the next calls. If there is none, it usually sends one request.
+    /// segment is durable when the call returns. If there are more segments, the call reads up to 32 of them at once,
+    /// about 16 MiB, and keeps them for the next calls. If there is no new segment, it usually sends one request.
     ///
     /// # Errors
-    /// `TooOld` if the log in the bucket no longer has the next commit: restore again. `Missing` if `db` has every
-    /// commit and the database was dropped. `Mismatch` if `db` made commits of its own; `Corruption` and `Foreign`,
-    /// naming the object; `Io` if the bucket cannot be reached: call again.
+    /// `TooOld` if the log in the bucket no longer has the next commit: restore again. `Missing` if the database was
+    /// dropped and `db` has all of its commits. `Mismatch` if `db` made commits of its own; `Corruption` and `Foreign`,
+    /// with the object; `Io` if the bucket cannot be reached: call again.
     pub fn advance(&mut self, db: &Database) -> Result<Advance> {
         let commit = db.snapshot()?.commit_number();
         self.advance_into(&mut Live { db: db.clone(), origin: None }, commit)
@@ -227,9 +227,9 @@ impl Follower {
         Error::new(ErrorKind::TooOld, message)
     }
 
-    /// Makes `db` the lineage's writer: fences the writer before it, which may be writing at full speed, and applies
-    /// everything that the bucket has. Call [`Shipper::start`](crate::Shipper::start) next, which continues the
-    /// lineage. Returns the epoch.
+    /// Makes `db` the lineage's writer: fences the previous writer, which may be writing at full speed, and applies
+    /// everything that the bucket has. Returns the epoch of `db`. Call [`Shipper::start`](crate::Shipper::start) next,
+    /// which continues the lineage.
     ///
     /// # Errors
     /// As for [`Follower::advance`]; `Fenced` if a third writer takes over in the meantime; `Conflict` if the previous
@@ -278,11 +278,11 @@ impl Follower {
     }
 }
 
-/// Returns whether the database in the directory `dir`, which was restored from `bucket`, was dropped since. `None` if
-/// it was restored from no lineage of this name that is still there.
+/// Returns whether the database in the directory `dir`, which was restored from `bucket`, was dropped later. Returns
+/// `None` if it was not restored from a lineage of this name that is still in the bucket.
 ///
 /// # Errors
-/// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.
+/// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, with the object.
 pub fn was_dropped(bucket: &Bucket, dir: impl AsRef<Path>) -> Result<Option<bool>> {
     let Some(origin) = read_marker(dir.as_ref())? else { return Ok(None) };
     for number in bucket.incarnations()?.into_iter().rev() {

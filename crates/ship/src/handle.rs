@@ -41,18 +41,17 @@ impl Shipper {
         Ok(Shipper { source, board, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Waits until the commit with this number, and all before it, are in the bucket. Those that wait at the same
+    /// Waits until the commit with this number, and all before it, are in the bucket. Commits that wait at the same
     /// time share one put.
     ///
     /// # Errors
-    /// `Fenced` if another writer has taken the lineage over: then the commit is only in this database. The error with
-    /// which shipping ended; `Closed` if it was stopped.
+    /// `Fenced` if another writer has taken the lineage over: the commit is then only in this database. `Closed` if
+    /// shipping was stopped; otherwise the error that ended shipping.
     pub fn wait(&self, commit: u64) -> Result<()> {
         self.board.wait(commit, None).map(drop)
     }
 
-    /// Waits at most `time` until the commit with this number, and all before it, are in the bucket. Returns `false` if
-    /// they are not there then.
+    /// Waits as [`Shipper::wait`] does, for at most `time`. Returns `false` if the commit is not in the bucket by then.
     ///
     /// # Errors
     /// As for [`Shipper::wait`].
@@ -60,34 +59,35 @@ impl Shipper {
         self.board.wait(commit, Some(Instant::now() + time))
     }
 
-    /// Calls `shipped` when the commit with this number, and all before it, are in the bucket, or when that will never
-    /// be: with the error of [`Shipper::wait`]. It is called by the thread that ships, or at once, and must not wait.
+    /// Calls `shipped` once the commit with this number, and all before it, are in the bucket, or, with the error of
+    /// [`Shipper::wait`], once it is certain that they never will be. The call is on the thread that ships, or at once
+    /// on the caller's thread. `shipped` must not wait.
     pub fn when_shipped(&self, commit: u64, shipped: impl FnOnce(Result<()>) + Send + 'static) {
         self.board.when_shipped(commit, Box::new(shipped));
     }
 
-    /// Returns how far shipping is.
+    /// Returns the progress of shipping.
     #[must_use]
     pub fn status(&self) -> Status {
         self.board.status(self.source.newest().ok())
     }
 
-    /// Returns the error with which shipping has ended; `None` while it goes on.
+    /// Returns the error that ended shipping, or `None` if shipping continues.
     pub fn ended(&self) -> Option<Error> {
         self.board.ended()
     }
 
-    /// Ships what is committed, within [`Options::stop_within`], and ends. Stopping twice has no effect.
+    /// Ships what is committed, within [`Options::stop_within`], and ends. A second call has no effect.
     ///
     /// # Errors
-    /// What kept the last commits from the bucket; `Fenced` if another writer has taken over.
+    /// The error that kept the last commits from the bucket; `Fenced` if another writer has taken over.
     pub fn stop(&self) -> Result<()> {
         self.board.stop();
         self.join()
     }
 
-    /// Ships what is committed and ends, as [`Shipper::stop`] does, and records in the bucket that this writer has
-    /// ended: another one can take its place without asking. Until one has, this one can be started again.
+    /// Stops as [`Shipper::stop`] does, and then records in the bucket that this writer has ended. Another writer can
+    /// then take its place without a confirmation. As long as no other writer has, this one can be started again.
     ///
     /// # Errors
     /// As for [`Shipper::stop`].
@@ -96,16 +96,15 @@ impl Shipper {
         self.join()
     }
 
-    /// Ships what is committed and ends, as [`Shipper::stop`] does, and records in the bucket that the database was
-    /// dropped. From then on a server that restores a bucket leaves the database out, and another database can be
-    /// shipped under its name. Everything that was shipped stays in the bucket, and can be restored: see
-    /// [`Bucket::incarnation`].
+    /// Stops as [`Shipper::stop`] does, and then records in the bucket that the database was dropped. From then on a
+    /// server that restores a bucket leaves the database out, and another one can be shipped under its name. Everything
+    /// that was shipped stays in the bucket, and can be restored: see [`Bucket::incarnation`].
     ///
-    /// Remove the directory of the database afterwards, and not before: if this fails, the database goes on. It can be
-    /// shipped again in any case. If the bucket has the drop all the same, it then begins a lineage of its own.
+    /// Remove the directory of the database after this call, and only if it succeeds. After an error you can ship the
+    /// database again; if the bucket has recorded the drop nevertheless, the database begins a new lineage.
     ///
     /// # Errors
-    /// As for [`Shipper::stop`]. The bucket may have the drop, unless the error is `Fenced` or `Mismatch`.
+    /// As for [`Shipper::stop`]. The bucket may have recorded the drop, unless the error is `Fenced` or `Mismatch`.
     pub fn drop_database(&self) -> Result<()> {
         self.board.drop_database();
         self.join()

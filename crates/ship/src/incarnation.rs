@@ -15,8 +15,9 @@ use base::limits::NUMBER_LIMIT;
 use base::{Error, Result};
 
 impl Bucket {
-    /// Returns the bucket of database number `number` of this name, counted from 1: a database that is created under
-    /// the name of one that was dropped has the next number. Without a number, a bucket is that of the newest one.
+    /// Returns the bucket of database number `number` of this name, counted from 1. If a database is dropped and
+    /// another one is created under its name, that one has the next number. A bucket without a number is that of the
+    /// newest database.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -39,7 +40,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the number of the newest database of this name; 1 also if there is none. See [`Bucket::incarnation`].
+    /// Returns the number of the newest database of this name, or 1 if there is none. See [`Bucket::incarnation`].
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of that database is missing.
@@ -82,7 +83,8 @@ impl Bucket {
         }
     }
 
-    /// Returns when the newest database of this name was dropped, in milliseconds since 1970; `None` if it was not.
+    /// Returns when the newest database of this name was dropped, in milliseconds since 1970, or `None` if it was not
+    /// dropped.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.

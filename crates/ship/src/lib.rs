@@ -1,18 +1,21 @@
-//! Pando, floor 6: the commits of a database in object storage, and databases restored from there.
+//! Ships the commits of a database to object storage, and restores databases and follows them from there.
 //!
 //! ```text
 //!   Database ──changes──► Batch ──► Segment ──conditional put──► log/N   ─┐
 //!       └─────backup────► parts ──────────────► base/E-C                  ├─► restore, as of any commit
 //!                                                                         ┘
 //! ```
+//! [`Shipper`] ships, [`restore()`] restores, and a [`Follower`] keeps a replica up to date; [`Bucket`] is the place in
+//! object storage.
+//!
 //! A *lineage* is the history of one database in a bucket: bases, and a log of segments that has every commit between
-//! them. It has one writer at a time. Who writes is decided by conditional puts alone: see `writer`.
+//! them. It has one writer at a time. Conditional puts alone decide which one writes: see `writer`.
 //!
 //! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `folder`,
 //! `connect` and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed),
 //! `gather`, `incarnation` (several databases of one name), `lineage` (what a bucket has), `ahead`, `candidate` (which
 //! database may write it), `writer` (taking over, fencing, appending), `bases`, `options`, `retention`, `status`,
-//! `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in earnest),
+//! `shipper` (the thread), `handle`, `restore`, `listing`, `database` (the database that is shipped or restored),
 //! `follower` (replicas).
 #![deny(missing_docs, unsafe_code)]
 

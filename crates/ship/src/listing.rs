@@ -10,21 +10,21 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The id of the database, as hexadecimal digits.
+    /// The id of the database, in hexadecimal digits.
     pub database: String,
-    /// When the lineage was created, in milliseconds since 1970.
+    /// The time when the lineage was created, in milliseconds since 1970.
     pub created_ms: u64,
     /// The epoch of the newest writer.
     pub epoch: u64,
-    /// The newest commit in the bucket.
+    /// The number of the newest commit in the bucket.
     pub newest_commit: u64,
     /// The time of that commit, in milliseconds since 1970.
     pub newest_time_ms: u64,
     /// The number of the newest segment.
     pub newest_segment: u64,
-    /// Whether the newest writer may be alive, because it has not released the lineage, or dropped the database.
+    /// Whether the newest writer may be alive: it has neither released the lineage nor dropped the database.
     pub is_held: bool,
-    /// When the database was dropped, in milliseconds since 1970; `None` if it was not.
+    /// The time when the database was dropped, in milliseconds since 1970; `None` if it was not dropped.
     pub dropped_ms: Option<u64>,
     /// The states that can be restored, oldest first.
     pub bases: Vec<Reach>,
@@ -34,17 +34,17 @@ pub struct Listing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reach {
-    /// The commit of the base: the first that can be restored.
+    /// The number of the base's commit, the first one that can be restored.
     pub commit: u64,
     /// A time at which that commit was the newest, in milliseconds since 1970.
     pub time_ms: u64,
-    /// The last commit that can be restored.
+    /// The number of the last commit that can be restored.
     pub last_commit: u64,
-    /// A time at which that commit was the newest.
+    /// A time at which the last commit was the newest, in milliseconds since 1970.
     pub last_time_ms: u64,
     /// The epoch of the base's writer.
     pub epoch: u64,
-    /// How many bytes the base has in the bucket.
+    /// The number of bytes of the base in the bucket.
     pub bytes: u64,
 }
 
@@ -52,11 +52,11 @@ pub struct Reach {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NamedListing {
-    /// The name of the database; empty if the bucket is for one alone.
+    /// The name of the database; empty if the bucket is that of a single database.
     pub database: String,
-    /// Which database of this name it is: see [`Bucket::incarnation`].
+    /// The number of the database among those of this name: see [`Bucket::incarnation`].
     pub incarnation: u64,
-    /// The listing, or why it cannot be read.
+    /// The listing, or the error with which it could not be read.
     pub listing: Result<Listing>,
 }
 
@@ -113,7 +113,7 @@ impl Bucket {
         Ok(lineage.tail()?.is_some_and(|tail| tail.head.is_held()))
     }
 
-    /// Returns the newest commit in the bucket; 0 if it has no log yet.
+    /// Returns the number of the newest commit in the bucket, or 0 if the bucket has no log yet.
     ///
     /// # Errors
     /// `Missing` if the bucket holds no shipped database; `Io` if it cannot be reached; `Corruption` and `Foreign`,
@@ -130,7 +130,8 @@ impl Bucket {
         self.exists(name::LINEAGE)
     }
 
-    /// Lists the folders of the bucket that hold a shipped database, as a server fills it, dropped ones included.
+    /// Returns the names of the databases in the bucket of a server, dropped ones included: the folders of the bucket
+    /// that hold a shipped database.
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of a database is missing.
@@ -144,8 +145,8 @@ impl Bucket {
         Ok(found)
     }
 
-    /// Lists the states of all databases in the bucket of a server, or of the one that a bucket is for, dropped ones
-    /// included. A damaged one does not keep the others from being listed.
+    /// Returns the listings of all databases in the bucket of a server, or of the single database of a bucket, dropped
+    /// ones included. A damaged database has an error in its place, and the others are listed nevertheless.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -1,8 +1,8 @@
-//! How a database is shipped.
+//! The options of shipping.
 
 use std::time::Duration;
 
-/// Options of shipping.
+/// The options of shipping.
 ///
 /// ```
 /// use std::time::Duration;
@@ -11,21 +11,23 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long a commit waits for others before its segment is written. Default: 1 second. A shorter interval loses
-    /// less when the machine is lost, and costs more requests.
+    /// The time that a commit waits for others before its segment is written. Default: 1 second. A short interval loses
+    /// fewer commits if the machine is lost; a long one sends fewer requests.
     pub interval: Duration,
-    /// A segment is written earlier when its changes have this many bytes. Default: 1 MiB; at most 32 MiB.
+    /// The number of bytes of changes at which a segment is written before the interval has passed. Default: 1 MiB; at
+    /// most 32 MiB.
     pub segment_bytes: usize,
-    /// Whether commits are written at once, those that wait for them together. Default: false.
+    /// Whether a segment is written at once, with all commits that wait for it. Default: false.
     pub sync: bool,
-    /// A new base is made when the log since the last one has this many times the base's bytes, and at least 16 MiB.
-    /// Each segment counts as at least 16 KiB. Default: 4. A larger number uploads less, and restores take longer.
+    /// The length of the log at which a new base is made, as a multiple of the last base's bytes; at least 16 MiB. Each
+    /// segment counts as at least 16 KiB. Default: 4. A large number uploads less; a small one makes restores faster.
     pub base_multiple: u32,
-    /// The number of newest bases that are kept. Default: 2; at least 1.
+    /// The number of bases that are kept, the newest ones. Default: 2; at least 1.
     pub keep_bases: usize,
-    /// Every state of this last stretch of time stays reachable. Default: 7 days.
+    /// The time for which every state stays restorable. Default: 7 days.
     pub keep_for: Duration,
-    /// How long [`Shipper::stop`](crate::Shipper::stop) tries to ship what is left. Default: 10 seconds.
+    /// The time for which [`Shipper::stop`](crate::Shipper::stop) tries to ship the remaining commits. Default: 10
+    /// seconds.
     pub stop_within: Duration,
 }
 

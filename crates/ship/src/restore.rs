@@ -19,14 +19,14 @@ use crate::source::Target;
 use base::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-/// How far a database is restored.
+/// The state to which a database is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// To the newest commit in the bucket.
+    /// The newest commit in the bucket.
     Newest,
-    /// To this commit.
+    /// The commit of this number.
     Commit(u64),
-    /// To the last commit before the first one whose time is after this, in milliseconds since 1970.
+    /// The last commit before the first one that is later than this time, in milliseconds since 1970.
     Time(u64),
 }
 
@@ -34,23 +34,25 @@ pub enum Goal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The last commit of the restored database.
+    /// The number of the last commit of the restored database.
     pub commit: u64,
-    /// When it was made, in milliseconds since 1970; of a base, a time that none of its commits is after.
+    /// The time of the last commit, in milliseconds since 1970. If a base ends with it, this is a time that none of the
+    /// base's commits is after.
     pub time_ms: u64,
-    /// The commit of the base.
+    /// The number of the base's last commit.
     pub base_commit: u64,
-    /// How many commits of the log were applied.
+    /// The number of commits that were applied from the log.
     pub log_commits: u64,
-    /// How many segments were read.
+    /// The number of segments that were read.
     pub segments: u64,
-    /// How many bytes were read from the bucket.
+    /// The number of bytes that were read from the bucket.
     pub bytes: u64,
-    /// When the database was dropped, in milliseconds since 1970; `None` if it was not when the restore began.
+    /// The time when the database was dropped, in milliseconds since 1970; `None` if it had not been dropped when the
+    /// restore began.
     pub dropped_ms: Option<u64>,
 }
 
-/// Returns a moment as [`Goal::at`] reads it, from its milliseconds since 1970.
+/// Returns a time in milliseconds since 1970 as the text that [`Goal::at`] parses.
 ///
 /// ```
 /// use pando_ship::{Goal, moment};
@@ -67,7 +69,7 @@ pub fn moment(time_ms: u64) -> String {
 }
 
 impl Goal {
-    /// Returns the goal of a moment in the form of RFC 3339, as in `2026-11-25T10:00:00Z`.
+    /// Parses a time in the form of RFC 3339, such as `2026-11-25T10:00:00Z`, and returns the goal of that time.
     ///
     /// ```
     /// use pando_ship::Goal;
@@ -76,7 +78,7 @@ impl Goal {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for anything else.
+    /// `Invalid` for any other text.
     pub fn at(moment: &str) -> Result<Self> {
         let parsed = chrono::DateTime::parse_from_rfc3339(moment).ok();
         let time_ms = parsed.and_then(|moment| u64::try_from(moment.timestamp_millis()).ok());

@@ -1,4 +1,4 @@
-//! What shipping has reached, and who waits for it.
+//! The progress of shipping, and the callers that wait for it.
 
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
@@ -7,65 +7,66 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// What shipping does.
+/// What the shipper is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum State {
-    /// It takes the lineage over.
+    /// The shipper is taking the lineage over.
     #[default]
     Starting,
-    /// It ships.
+    /// The shipper is shipping.
     Shipping,
-    /// A request failed; it tries again. [`Status::last_error`] says what failed.
+    /// A request failed, and the shipper tries it again. [`Status::last_error`] has the error.
     Retrying,
-    /// Another writer has taken the lineage over. It has ended.
+    /// Another writer has taken the lineage over, and shipping has ended.
     Fenced,
-    /// It has ended with an error.
+    /// Shipping has ended with an error.
     Failed,
-    /// It was stopped.
+    /// Shipping was stopped.
     Stopped,
 }
 
-/// The state of shipping.
+/// The progress of shipping.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Status {
-    /// What it does.
+    /// What the shipper is doing.
     pub state: State,
     /// The epoch of this writer; 0 before it has taken over.
     pub epoch: u64,
-    /// Whether the bucket has a base, without which nothing can be restored from it.
+    /// Whether the bucket has a base. Without one, nothing can be restored from it.
     pub has_base: bool,
-    /// Every commit up to this number is in the bucket.
+    /// The number of the commit through which all commits are in the bucket.
     pub shipped_commit: u64,
-    /// The newest commit of the database.
+    /// The number of the newest commit of the database.
     pub newest_commit: u64,
-    /// How many commits are not in the bucket yet.
+    /// The number of commits that are not in the bucket yet.
     pub lag_commits: u64,
-    /// How many bytes of changes were read from the database and are not in the bucket yet.
+    /// The number of bytes of changes that were read from the database and are not in the bucket yet.
     pub lag_bytes: u64,
-    /// For how long the oldest change that was read has not been in the bucket, in seconds; 0 if none waits. Before
-    /// this writer has taken over, no change is read, and the time since shipping began counts.
+    /// The seconds since the oldest change was read that is not in the bucket yet; 0 if there is none. Before this
+    /// writer has taken over, it reads no changes, and this is the time since shipping began.
     pub lag_seconds: f64,
-    /// How many segments were written.
+    /// The number of segments that were written.
     pub segments: u64,
-    /// How many bases were published.
+    /// The number of bases that were published.
     pub bases: u64,
-    /// How many put requests were sent, counting those that failed.
+    /// The number of put requests that were sent, including failed ones.
     pub puts: u64,
-    /// How many bytes of changes are in the segments that were written.
+    /// The number of bytes of changes in the segments that were written.
     pub change_bytes: u64,
-    /// How many bytes the segments have in the bucket.
+    /// The number of bytes of the segments in the bucket.
     pub segment_bytes: u64,
-    /// How many bytes the bases have in the bucket.
+    /// The number of bytes of the bases in the bucket.
     pub base_bytes: u64,
-    /// The last error, as text; it stays after a success.
+    /// The text of the last error. It stays after a success.
     pub last_error: Option<String>,
 }
 
 impl Status {
-    /// Returns the error of the last request while it is repeated; `None` if shipping works, or has ended.
+    /// Returns the error of the last request while the request is being repeated, or `None` if shipping works or has
+    /// ended.
     #[must_use]
     pub fn difficulty(&self) -> Option<&str> {
         self.last_error.as_deref().filter(|_| self.state == State::Retrying)

@@ -1,14 +1,14 @@
 //! The one writer of a lineage.
 //!
 //! # Taking over
-//! 1. Read the newest segment, and check that the database continues it. One that does not is refused here, before
-//!    anybody is disturbed. A *follower*, whose database has a part of the lineage and nothing else, need not have the
-//!    newest commit yet.
+//! 1. Read the newest segment, and check that the database continues it. A database that does not is rejected here,
+//!    before it has an effect on other writers. A *follower*, whose database has a part of the lineage and nothing
+//!    else, need not have the newest commit yet.
 //! 2. Raise the epoch: create `epochs/E+1`. Two that do so at once get different epochs.
 //! 3. Write a *fence*, an empty segment of the new epoch, at the first free number. If that number is taken, read on
 //!    from there, and go back to 1 for the next one; if it was taken in a higher epoch, end as `Fenced`.
 //! 4. Read the floor. A number below it may have been free only because its segment was deleted: go back to 1.
-//! 5. A follower applies the log up to its fence, which nobody can extend any more. Until then it writes nothing.
+//! 5. A follower applies the log up to its fence, which no other writer can extend. Until then it writes nothing.
 //!
 //! A follower fences first and applies afterwards because a writer at full speed always has commits that the follower
 //! lacks. What remains is a race of single puts for the next number, which the follower wins soon: the writer syncs its

@@ -6,7 +6,7 @@ use rusqlite::types::{Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Returns a copy of a value. In text that is not UTF-8, replacement characters stand for invalid bytes.
+/// Returns a copy of a value. In text that is not UTF-8, replacement characters replace the invalid bytes.
 pub fn to_owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
@@ -17,7 +17,7 @@ pub fn to_owned(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// An iterator over the rows of a statement.
+/// The rows of a statement, one after the other. Call [`Rows::next`] until it returns `None`.
 pub struct Rows<'s> {
     pub(crate) columns: Cow<'s, [String]>,
     pub(crate) source: RowSource<'s>,
@@ -45,13 +45,13 @@ impl fmt::Debug for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// Returns the names of the columns; none if the statement is not a query. Before the first row was read they can
-    /// change: if another connection alters the table, the statement is prepared again.
+    /// Returns the names of the columns, or an empty slice if the statement is not a query. They can change until the
+    /// first row is read: if another connection alters the table, the statement is prepared again.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Returns how many rows the statement has inserted, updated or deleted.
+    /// Returns the number of rows that the statement has inserted, updated or deleted.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -97,7 +97,7 @@ impl Row<'_> {
         self.count
     }
 
-    /// Returns whether there are no columns.
+    /// Returns whether the row has no columns.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -69,11 +69,11 @@ const OF_FILES: [&str; 8] =
 
 impl Connection {
     /// Confines statements that are prepared from now on. Use it for clients that may use only the database: their
-    /// statements cannot reach files or settings of the process, their memory is limited, and they stop
-    /// ([`crate::Error::is_interrupted`]) after `stop`, which is called about every thousand steps, returns true. A
-    /// statement that names something forbidden fails before it begins ([`crate::Error::is_refused`]).
+    /// statements cannot reach files or settings of the process, and their memory is limited. A statement that names
+    /// something forbidden fails before it begins ([`crate::Error::is_refused`]).
     ///
-    /// A commit always runs to its end, whatever `stop` returns.
+    /// `stop` is called about every thousand steps of a statement. After it returns `true`, the statement stops
+    /// ([`crate::Error::is_interrupted`]). A commit always runs to its end, whatever `stop` returns.
     ///
     /// ```
     /// # fn main() -> Result<(), pando_sql::Error> {
@@ -133,11 +133,11 @@ pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
     Ok(sqlite)
 }
 
-/// Limits the memory that SQLite uses for all connections of this process, including sorts and temporary tables. A
-/// statement that needs more fails with `SQLITE_NOMEM` and is rolled back. The limit can be lowered later, but not
-/// raised.
+/// Limits the memory that SQLite uses for all connections of this process, including sorts and temporary tables, to
+/// `bytes`. A statement that needs more fails with `SQLITE_NOMEM` and is rolled back. A later call can lower the limit,
+/// but not raise it.
 ///
-/// The database's own budget limits the memory of Pando itself.
+/// The limit does not include the memory of Pando itself, which the database's own budget limits.
 pub fn limit_memory(bytes: u64) -> Result<()> {
     // Definitions are parsed by another SQLite than the one that runs statements.
     #[cfg(not(feature = "loadable"))]

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// A database with SQL: everything that its connections share. Clones refer to the same database.
+/// SQL for a database: what all its connections share. A clone refers to the same database.
 ///
 /// ```
 /// # fn main() -> Result<(), pando_sql::Error> {
@@ -53,7 +53,7 @@ impl Sql {
     }
 
     /// Opens a new connection, with its own transactions, temporary tables and settings. It takes some tens of
-    /// microseconds, and no memory of the database's budget until it is used.
+    /// microseconds. Until the connection is used, it takes no memory of the database's budget.
     pub fn connect(&self) -> Result<Connection> {
         let sqlite = machine::open(&self.engine.db)?;
         let host = Host::new(&sqlite);
@@ -68,9 +68,9 @@ impl Sql {
 #[cfg(feature = "loadable")]
 impl Sql {
     /// Adds the tables to an SQLite connection of the caller, as virtual tables that its own statements can read and
-    /// change. The returned connection supports what SQLite does not with virtual tables: `CREATE`, `RETURNING`, `ON
-    /// CONFLICT`, and defaults of omitted columns. It keeps no prepared statements, so that the caller's connection
-    /// can be closed.
+    /// change. The returned connection runs the statements that SQLite does not support for virtual tables: `CREATE`,
+    /// `RETURNING`, `ON CONFLICT`, and `INSERT` without columns that have a default. It keeps no prepared statements,
+    /// so the caller's connection can be closed.
     pub fn attach(&self, sqlite: rusqlite::Connection) -> Result<Connection> {
         sqlite.set_prepared_statement_cache_capacity(0);
         let host = Host::new(&sqlite);
@@ -92,12 +92,12 @@ impl fmt::Debug for Sql {
     }
 }
 
-/// A connection, with one transaction at a time. It is `Send`, but not `Sync`: use one for each thread; they can
+/// A connection, with one transaction at a time. It is `Send`, but not `Sync`: use one for each thread. Connections can
 /// write at the same time.
 ///
 /// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
 /// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of
-/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`crate::Error::is_conflict`]); run the transaction again.
+/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`crate::Error::is_conflict`]): run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
     pub(crate) sqlite: machine::Connection,
@@ -132,8 +132,8 @@ impl fmt::Debug for Interrupt {
 }
 
 impl Interrupt {
-    /// Stops the running statement. It fails with [`crate::Error::is_interrupted`], and its own transaction is rolled
-    /// back.
+    /// Stops the running statement. The statement fails with [`crate::Error::is_interrupted`], and its own transaction
+    /// is rolled back.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
@@ -220,8 +220,8 @@ impl Connection {
         self.session().set_options(options);
     }
 
-    /// Sets whether the connection is read-only. If it is, statements that write fail with `SQLITE_READONLY`, and
-    /// transactions that begin are snapshots.
+    /// Makes the connection read-only, or ends that. On a read-only connection, statements that write fail with
+    /// `SQLITE_READONLY`, and transactions that begin are snapshots.
     pub fn set_read_only(&self, read_only: bool) {
         #[cfg(not(feature = "loadable"))]
         self.sqlite.set_read_only(read_only);
@@ -234,8 +234,8 @@ impl Connection {
     }
 
     /// Calls `stop` about every 100,000 steps of a running statement, and every thousand rows of a `CREATE INDEX`.
-    /// After it returns true, the statement fails with [`crate::Error::is_interrupted`]. Use it for time limits and to
-    /// show progress.
+    /// After it returns `true`, the statement fails with [`crate::Error::is_interrupted`]. Use it for time limits and
+    /// to show progress. `None` ends the calls.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;
         self.ask(STEPS, stop.map(|stop| Box::new(stop) as Stop))
@@ -251,13 +251,18 @@ impl Connection {
         self.sqlite.last_insert_rowid()
     }
 
-    /// Runs a statement to its end, with `parameters` for its `?`. Returns how many rows it inserted, updated or
-    /// deleted.
+    /// Runs a statement to its end, with `parameters` for its `?`. Returns the number of rows that it inserted, updated
+    /// or deleted.
+    ///
+    /// # Errors
+    /// An [`Error`](crate::Error) with SQLite's result code: of a syntax error, a constraint, a conflict, or the
+    /// engine.
     pub fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64> {
         self.prepare(sql)?.execute(parameters)
     }
 
-    /// Runs statements one after another, and stops at the first that fails.
+    /// Runs statements one after another, and stops at the first one that fails. The effects of the statements before
+    /// it remain.
     pub fn execute_batch(&self, mut sql: &str) -> Result<()> {
         while let Some(first) = lexer::split_first(sql) {
             self.execute(first.statement, &[])?;
@@ -266,7 +271,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns all rows of a query.
+    /// Returns all rows of a query, each as the values of its columns.
     pub fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>> {
         let mut statement = self.prepare(sql)?;
         let mut rows = statement.query(parameters)?;
@@ -371,14 +376,14 @@ impl Connection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableSchema {
-    /// The name of the table.
+    /// The name of the table or view.
     pub name: String,
-    /// The names of its columns.
+    /// The names of the columns.
     pub columns: Vec<String>,
     /// The statement `CREATE TABLE ...`, `CREATE VIRTUAL TABLE ...` or `CREATE VIEW ...`.
     pub create: String,
-    /// The statements `CREATE INDEX ...`.
+    /// The `CREATE INDEX` statements of its indexes.
     pub indexes: Vec<String>,
-    /// The statements `CREATE TRIGGER ...`.
+    /// The `CREATE TRIGGER` statements of its triggers.
     pub triggers: Vec<String>,
 }

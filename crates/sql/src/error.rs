@@ -21,7 +21,7 @@ pub struct Error {
     reason: Option<Reason>,
 }
 
-/// Where a commit met a conflict: what another transaction changed first.
+/// The place of a conflict: what another transaction changed first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: String,
@@ -31,12 +31,12 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// Returns the name of the table, also if the conflict is about one of its indexes.
+    /// Returns the name of the table. For a conflict in an index, it is the name of the index's table.
     pub fn table(&self) -> &str {
         &self.table
     }
 
-    /// Returns the key as it is stored: that of a row, or of an entry of an index. It is `None` if the table itself was
+    /// Returns the key as it is stored, of a row or of an entry of an index. It returns `None` if the table itself was
     /// created or dropped.
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
@@ -48,8 +48,9 @@ impl Error {
         Error { code, message, conflict: None, reason: None }
     }
 
-    /// Returns where a commit met a conflict. It is `None` for other errors, and for a conflict that is not about one
-    /// table: a statement that begins to write after others have committed since it began to read.
+    /// Returns the place of a conflict, if the error is a conflict of a commit. It returns `None` for all other errors,
+    /// and for a conflict that is not about one table: a statement that begins to write after others have committed
+    /// since it began to read.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,13 +114,14 @@ impl Error {
         &self.message
     }
 
-    /// Returns what is known of a failure of the remote store in which the database is, and of a commit in doubt. It is
-    /// `None` for other errors.
+    /// Returns the reason why the remote store failed in which the database is, or the commit in doubt. It returns
+    /// `None` for all other errors.
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// Returns whether the same transaction can succeed if it runs again: it had a conflict, and nothing was written.
+    /// Returns whether the same transaction can succeed if you run it again: it had a conflict, and nothing was
+    /// written.
     pub fn is_conflict(&self) -> bool {
         self.code == ffi::SQLITE_BUSY_SNAPSHOT
     }
@@ -131,7 +133,7 @@ impl Error {
     }
 
     /// Returns whether the statement names something forbidden: to confined connections
-    /// ([`crate::Connection::confine`]), or where SQLite is another program's, as `CREATE VIRTUAL TABLE` is there.
+    /// ([`crate::Connection::confine`]), or, like `CREATE VIRTUAL TABLE`, in an SQLite of another program.
     pub fn is_refused(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_AUTH
     }

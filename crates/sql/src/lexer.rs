@@ -17,8 +17,8 @@ pub fn is_transaction_control(statement: &str) -> bool {
     }
 }
 
-/// Returns the first statement of a text, or `None` if there is none. Use it for scripts, and for prompts that wait
-/// for a semicolon.
+/// Returns the first statement of a text, or `None` if it has none. Use it for scripts, and for prompts that read until
+/// a semicolon.
 ///
 /// ```
 /// let first = pando_sql::split_first("SELECT ';'; SELECT").unwrap();
@@ -72,7 +72,7 @@ impl Beginning {
 pub struct First<'a> {
     /// The statement, without its semicolon.
     pub statement: &'a str,
-    /// The text after it.
+    /// The text after the statement.
     pub rest: &'a str,
     /// Whether the statement ends with a semicolon.
     pub is_complete: bool,

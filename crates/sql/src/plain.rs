@@ -1,7 +1,7 @@
 //! Decides whether everything that a statement compares with columns is a literal, a parameter or a function of such.
 //!
-//! SQLite converts both sides of a comparison by their *affinities*, which columns, subqueries and casts have. It does
-//! not tell a virtual table what is on the other side. So a way by texts, or by values of any type, is as good as
+//! SQLite converts both sides of a comparison by their *affinities*, which columns, subqueries and casts have. A
+//! virtual table cannot learn what is on the other side. So a way by texts, or by values of any type, is as good as
 //! SQLite's own only if the other side certainly has no affinity; `bounds.rs` describes what is done otherwise.
 //!
 //! The tokens of a statement are sufficient: it names one typed table, and no other query, cast or join. A view can

@@ -19,11 +19,11 @@ use rusqlite::types::{ToSqlOutput, Value};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Writes all tables, including indexes, views and triggers, to a new SQLite file. The copy shows one moment of the
-/// database.
+/// Writes all tables, including indexes, views and triggers, to a new SQLite file. The file shows the database at one
+/// moment.
 ///
 /// # Errors
-/// If the file exists, or if it cannot be written.
+/// An error if the file exists, or if it cannot be written.
 pub fn export_sqlite(
     sql: &Sql,
     file: impl AsRef<Path>,

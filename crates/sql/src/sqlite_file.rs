@@ -21,12 +21,12 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyProgress {
-    /// The table that is being copied. It is empty in the first call, which comes before any row.
+    /// The table that is being copied. It is empty in the first call, which comes before all rows.
     pub table: String,
     /// The number of rows of all tables that were copied so far.
     pub rows: u64,
-    /// What will not be copied, each by its name. `import_sqlite` and `export_sqlite` know all of it before they copy
-    /// the first row, and pass it to the first call; `import_sqlite_typed` only has it in its report.
+    /// What will not be copied, each by its name. `import_sqlite` and `export_sqlite` have the complete list in the
+    /// first call; `import_sqlite_typed` has it only in its report.
     pub left_out: Vec<String>,
 }
 
@@ -38,21 +38,21 @@ pub struct CopyReport {
     pub tables: u64,
     /// The number of rows of all tables that were copied.
     pub rows: u64,
-    /// What was not copied, each by its name. Typed tables keep no views, triggers, partial indexes, enforcement of
-    /// foreign keys and so on.
+    /// What was not copied, each by its name. Typed tables have no views, triggers, partial indexes or enforced foreign
+    /// keys, for example.
     pub left_out: Vec<String>,
 }
 
 /// The number of rows between two calls of `progress`.
 pub(crate) const PROGRESS_ROWS: u64 = 10_000;
 
-/// Copies all tables of an SQLite file into the database as typed tables, including indexes: Rust code can change their
-/// definitions, and documents are written to all of them. They keep no views, triggers and foreign keys, which the
-/// report names; `import_sqlite` keeps everything. If it fails, it copies none.
+/// Copies all tables of an SQLite file into the database as typed tables, including indexes. Rust code can change their
+/// definitions, and you can write documents to all of them. Typed tables keep no views, triggers and foreign keys,
+/// which the report names; `import_sqlite` keeps everything. After an error, nothing was copied.
 ///
 /// # Errors
-/// If the file is not an SQLite database or does not pass SQLite's integrity check; if a table of the same name
-/// exists; or if a row cannot be stored, with the table and the row.
+/// An error if the file is not an SQLite database or does not pass SQLite's integrity check; if a table of the same
+/// name exists; or if a row cannot be stored, with the table and the row.
 pub fn import_sqlite_typed(
     sql: &Sql,
     file: impl AsRef<Path>,

@@ -18,13 +18,14 @@ use rusqlite::types::{Value, ValueRef};
 use std::path::Path;
 
 /// Copies everything of an SQLite file into the database: tables with their rows, indexes, views, triggers, virtual
-/// tables such as those of FTS5, the counters of `AUTOINCREMENT`, `user_version` and `application_id`. If it fails, it
-/// copies nothing. The report names what was left out.
+/// tables such as those of FTS5, the counters of `AUTOINCREMENT`, `user_version` and `application_id`. The report names
+/// what was left out. After an error, nothing was copied.
 ///
 /// # Errors
-/// If the file is not an SQLite database or does not pass SQLite's integrity check; if a name exists already; if a
-/// table or an index needs what this SQLite does not have, a function or a collation of a program; or, with
-/// [`Error::is_conflict`], if others have changed definitions or counters meanwhile: call it again then.
+/// An error if the file is not an SQLite database or does not pass SQLite's integrity check; if a name exists already;
+/// if a table or an index needs a function or a collation that this SQLite does not have; or, with
+/// [`Error::is_conflict`], if another connection has changed definitions or counters at the same time: call it again
+/// then.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -53,15 +54,15 @@ pub fn import_sqlite(
     import(&target, &SqliteFile::open(file)?, progress)
 }
 
-/// A file of SQLite that can be read and has passed SQLite's own check.
+/// An SQLite file that can be read and has passed SQLite's own check.
 #[derive(Debug)]
 pub struct SqliteFile(rusqlite::Connection);
 
 impl SqliteFile {
-    /// Opens a file for reading, and checks it. Its content is read as of now.
+    /// Opens a file for reading, and checks it. Later changes of the file by others are not seen.
     ///
     /// # Errors
-    /// If SQLite cannot read the file, or finds it damaged.
+    /// An error if SQLite cannot read the file, or finds it damaged.
     pub fn open(file: impl AsRef<Path>) -> Result<Self> {
         Ok(SqliteFile(open(file.as_ref(), false)?))
     }

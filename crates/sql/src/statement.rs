@@ -38,7 +38,7 @@ pub struct Statement<'c> {
 pub struct ColumnInfo {
     /// The name of the column.
     pub name: String,
-    /// The declared type, if the column is one of a table: `VARCHAR(20)`. Expressions have none.
+    /// The declared type, such as `VARCHAR(20)`, or `None` if the column is an expression and not a column of a table.
     pub declared: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl<'c> Statement<'c> {
 }
 
 impl Statement<'_> {
-    /// Runs the statement to its end. Returns how many rows it inserted, updated or deleted.
+    /// Runs the statement to its end. Returns the number of rows that it inserted, updated or deleted.
     pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
         let connection = self.connection;
         connection.session().set_own(true);
@@ -116,8 +116,7 @@ impl Statement<'_> {
         done
     }
 
-    /// Runs the statement to its end with borrowed values, so that texts and blobs need not be copied. Returns how many
-    /// rows it inserted, updated or deleted.
+    /// Runs the statement as [`Statement::execute`] does, with borrowed values, so that texts and blobs are not copied.
     ///
     /// ```
     /// # fn main() -> Result<(), pando_sql::Error> {
@@ -285,8 +284,8 @@ impl Statement<'_> {
         }
     }
 
-    /// Returns the place of a named parameter, counted from 0, or `None` if there is none of this name. The name
-    /// includes its `:`, `@` or `$`.
+    /// Returns the place of a named parameter, counted from 0, or `None` if there is no parameter of this name. The
+    /// name includes its `:`, `@` or `$`.
     pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
         let found = match &self.kind {
             Kind::Sqlite(statement) => machine::parameter_index(statement, name)?.map(|index| index - 1),
@@ -296,7 +295,7 @@ impl Statement<'_> {
         Ok(found)
     }
 
-    /// Returns how many parameters the statement has.
+    /// Returns the number of parameters of the statement.
     pub fn parameter_count(&self) -> usize {
         match &self.kind {
             Kind::Sqlite(statement) => statement.parameter_count(),
@@ -325,7 +324,7 @@ impl Statement<'_> {
         }
     }
 
-    /// Returns the columns of the statement's rows, as they are before it runs; none if it returns no rows.
+    /// Returns the columns of the statement's rows as they are before it runs, or an empty list if it returns no rows.
     ///
     /// # Errors
     /// Those of [`Connection::prepare`].

@@ -1,5 +1,5 @@
-//! SQLite's C interface for virtual tables, as far as a program in Rust needs it to bring its own tables into a
-//! [`Connection`](crate::Connection), and the connection's transaction, of which what they read and write is a part.
+//! SQLite's C interface for virtual tables, for a Rust program that adds its own tables to a
+//! [`Connection`](crate::Connection); and the connection's transaction, for the reads and writes of these tables.
 //!
 //! The functions are those of the SQLite that is compiled into this crate, whose symbols have the prefix `pando_`. The
 //! types and constants are those of [`libsqlite3_sys`], whose functions belong to another SQLite: never pass a handle
@@ -35,17 +35,17 @@ use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem;
 use std::time::Duration;
 
-/// What SQLite calls to free memory. [`SQLITE_TRANSIENT`] makes SQLite copy it.
+/// A function with which SQLite frees memory. [`SQLITE_TRANSIENT`] makes SQLite copy the bytes.
 // SAFETY: SQLite alone calls it.
 pub type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
-/// What SQLite calls at the end of an aggregate.
+/// A function that SQLite calls at the end of an aggregate.
 // SAFETY: SQLite alone calls it.
 pub type FinishCallback = Option<unsafe extern "C" fn(*mut sqlite3_context)>;
-/// What SQLite calls for each call of a function of SQL.
+/// A function that SQLite calls for each call of a function of SQL.
 // SAFETY: SQLite alone calls it.
 pub type FunctionCallback =
     Option<unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value)>;
-/// What SQLite calls for each row of `sqlite3_exec`.
+/// A function that SQLite calls for each row of `sqlite3_exec`.
 // SAFETY: SQLite alone calls it.
 pub type RowCallback =
     Option<unsafe extern "C" fn(*mut c_void, c_int, *mut *mut c_char, *mut *mut c_char) -> c_int>;
@@ -156,12 +156,12 @@ unsafe extern "C" {
     pub fn sqlite3_column_count(statement: *mut sqlite3_stmt) -> c_int;
 }
 
-/// What a statement reads from.
+/// The source from which a statement reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'t> {
-    /// A statement outside of `BEGIN` that only reads, or a connection that reads only.
+    /// A snapshot, for a statement outside of `BEGIN` that only reads, and for a read-only connection.
     Snapshot(&'t AnySnapshot),
-    /// All others.
+    /// A transaction, for all other statements.
     Transaction(&'t AnyTransaction),
 }
 
@@ -173,11 +173,11 @@ pub struct Joined<'t> {
 }
 
 impl Joined<'_> {
-    /// Returns what the running statement reads from. It is `None` if no statement that uses the main database is
-    /// running: SQLite prepares one, for example.
+    /// Returns the source from which the running statement reads. Returns `None` if no statement that uses the main
+    /// database is running, for example because SQLite is preparing one.
     ///
     /// # Errors
-    /// That of a transaction that failed and is not rolled back yet.
+    /// The error of a transaction that failed and is not rolled back yet.
     pub fn source(&self) -> Result<Option<Source<'_>>, Error> {
         match &*self.work {
             Work::Idle | Work::Committed => Ok(None),
@@ -188,13 +188,13 @@ impl Joined<'_> {
         }
     }
 
-    /// Returns the transaction that the running statement writes to. Do not use its savepoints beyond the call of
-    /// [`join`]: SQLite releases and undoes its own around them. Do not write to tables that SQLite made, either:
-    /// cursors of running statements have read rows of them ahead, and a loop that begins again shows these.
+    /// Returns the transaction to which the running statement writes. Do not use its savepoints after the call of
+    /// [`join`]: SQLite releases and undoes its own around them. Do not write to tables that SQLite made either:
+    /// cursors of running statements have already read rows of them, and would return these rows.
     ///
     /// # Errors
-    /// `SQLITE_READONLY` if the running statement only reads; that of a transaction that failed and is not rolled back
-    /// yet.
+    /// `SQLITE_READONLY` if the running statement only reads; the error of a transaction that failed and is not rolled
+    /// back yet.
     pub fn transaction(&mut self) -> Result<&mut AnyTransaction, Error> {
         match &mut *self.work {
             Work::Open(open) if open.is_writing() => {
@@ -208,14 +208,15 @@ impl Joined<'_> {
 }
 
 /// Lends the transaction of a connection's main database to `work`. Call it from a function of a virtual table or from
-/// a function of SQL. What uses the connection within `work` fails.
+/// a function of SQL. Calls of the connection within `work` fail.
 ///
 /// # Errors
-/// The main database is not Pando's.
+/// An error if the main database is not Pando's.
 ///
 /// # Safety
-/// `db` is a connection that is open, and stays so: that of [`Connection::as_ptr`](crate::Connection::as_ptr). The
-/// caller is in a callback of this connection, or in the only thread that uses it.
+/// `db` is an open connection, and stays open during the call: that of
+/// [`Connection::as_ptr`](crate::Connection::as_ptr). The caller is in a callback of this connection, or in the only
+/// thread that uses it.
 pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> Result<T, Error> {
     let not_ours = || Failure::new(INTERNAL, "the main database of the connection is not Pando's");
     // SAFETY: the connection is open, as the caller promises, and its state is alive. Nothing else uses that: no
@@ -230,12 +231,13 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
     Ok(work(Joined { work: lent, is_written }))
 }
 
-/// Returns the schema cookie, which changes with every change of a definition: that of the connection's transaction, or
-/// of the last commit if none has begun. It is 0 before SQL has created anything. Within a transaction only the first
-/// call reads.
+/// Returns the schema cookie as the connection's transaction sees it, or, if none has begun, that of the last commit.
+/// Every change of a definition changes it. It is 0 before SQL has created anything. Within a transaction only the
+/// first call reads.
 ///
 /// # Errors
-/// The main database is not Pando's; those of reading; that of a transaction that failed and is not rolled back yet.
+/// An error if the main database is not Pando's; errors of reading; the error of a transaction that failed and is not
+/// rolled back yet.
 ///
 /// # Safety
 /// As for [`join`].
@@ -269,9 +271,9 @@ pub unsafe fn commit_beside(
     state.commit_beside(transaction, patience)
 }
 
-/// Notes what the failure of a virtual table says about the store in which the database is, so that
-/// [`Error::reason`](crate::Error::reason) has it. `code` and `message` are what the table returns. Do not call it
-/// within [`join`].
+/// Stores what the failure of a virtual table says about the remote store in which the database is, so that
+/// [`Error::reason`](crate::Error::reason) returns it. `code` and `message` must be those that the table returns. Do
+/// not call it within [`join`].
 ///
 /// # Safety
 /// As for [`join`].
@@ -283,8 +285,8 @@ pub unsafe fn note(db: *mut sqlite3, code: c_int, message: &str, reason: Reason)
     }
 }
 
-/// Returns whether the main database was closed by another handle. Closing it interrupts the connection, so
-/// `SQLITE_INTERRUPT` means that it is closed.
+/// Returns whether another handle has closed the main database. Closing interrupts the connection, so
+/// `SQLITE_INTERRUPT` can mean that the database is closed.
 ///
 /// # Safety
 /// As for [`join`].
@@ -295,7 +297,7 @@ pub unsafe fn is_closed(db: *mut sqlite3) -> bool {
     state.is_some_and(State::is_closed)
 }
 
-/// Returns whether the statement that calls a function or a virtual table does so within the program of a trigger.
+/// Returns whether a trigger runs the statement that calls a function or a virtual table.
 ///
 /// # Safety
 /// As for [`join`].
@@ -305,8 +307,8 @@ pub unsafe fn is_in_trigger(db: *mut sqlite3) -> bool {
     unsafe { sys::pando_is_in_trigger(db.cast()) != 0 }
 }
 
-/// Makes SQLite find out again which columns views have. Call it after a virtual table was registered again with other
-/// columns: SQLite finds out once for each view, and would read columns that the table no longer has.
+/// Makes SQLite find out again which columns views have. Call it after you registered a virtual table again with other
+/// columns: SQLite finds out once for each view, and would otherwise read columns that the table no longer has.
 ///
 /// # Safety
 /// As for [`join`], and no statement is being prepared: within a callback, it is one of a statement that is running.

@@ -1,4 +1,4 @@
-//! SQLite on Pando: SQLite's parser, planner and executor, whole and unchanged, on the tables of a Pando database.
+//! SQLite on Pando: SQLite's parser, planner and executor, complete and unchanged, on the tables of a Pando database.
 //!
 //! ```
 //! # #[cfg(not(feature = "drop-in"))]
@@ -17,9 +17,10 @@
 //! # fn main() {}
 //! ```
 //!
-//! Programs use `pando-db-sql`, which is over this package and adds typed tables. Every table and every index is a
-//! table of Pando. Each connection's transaction is a transaction of Pando, so that several connections write at once.
-//! The [guide] lists the differences from SQLite, the [decision] says how it works, what it costs, and what is refused.
+//! Programs should use `pando-db-sql`, which builds on this package and adds typed tables. Every table and every index
+//! is a table of Pando. Each connection's transaction is a transaction of Pando, so several connections can write at
+//! once. The [guide] lists the differences from SQLite; the [decision] says how it works, what it costs, and what is
+//! not supported.
 //!
 //! [guide]: https://github.com/pando-db/pando/blob/main/docs/sql.md
 //! [decision]: https://github.com/pando-db/pando/blob/main/docs/decisions/0042-pando-below-sqlite.md

@@ -16,8 +16,8 @@ fn offered() -> MutexGuard<'static, BTreeMap<u64, AnyDatabase>> {
     OFFERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name by which SQLite opens a database that this program has opened: for `ATTACH` to a connection. The name means
-/// nothing once this is dropped, but what was opened by it stays open.
+/// A name by which SQLite opens a database that this program has already opened, for `ATTACH`. After this is dropped,
+/// the name is no longer valid, but databases that were opened by it stay open.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,14 +38,14 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Gives a database a name.
+    /// Creates a name for a database.
     pub fn new(db: impl Into<AnyDatabase>) -> Offer {
         let token = NEXT.fetch_add(1, Ordering::SeqCst);
         offered().insert(token, db.into());
         Offer { token }
     }
 
-    /// Returns the name, a URI.
+    /// Returns the name, which is a URI.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("file:pando?pando={}", self.token)

@@ -95,8 +95,7 @@ struct Given {
     ended: Option<(i64, u64)>,
 }
 
-/// The number of times that a brief turn asks for the commit gate, and the pause between two, because no busy handler
-/// waits for it.
+/// How often, and after which pauses, a brief turn asks for the commit gate, because no busy handler waits for it.
 const GATE_TRIES: u32 = 200;
 const GATE_PAUSE: Duration = Duration::from_millis(1);
 
@@ -215,7 +214,7 @@ impl Drop for Committing<'_> {
     }
 }
 
-/// The right to commit while no other writer does. Dropping it ends that.
+/// The right to be the only one that commits. Dropping it gives it back.
 #[derive(Debug)]
 pub(crate) struct Excluding {
     writers: Arc<Writers>,
@@ -241,7 +240,7 @@ impl Excluding {
         }
     }
 
-    /// Makes a brief turn exclusive, so that only those with a busy handler wait for it.
+    /// Makes a brief turn exclusive, so that others wait for it only with a busy handler.
     pub(crate) fn lengthen(&mut self) {
         if std::mem::take(&mut self.is_brief) {
             self.writers.change(|inner| inner.turn = Some(Turn::Exclusive));

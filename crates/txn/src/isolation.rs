@@ -17,11 +17,11 @@ pub enum Isolation {
 /// The failures that a commit survives after it was acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// A loss of power. It costs one flush, which concurrent commits share.
+    /// An acknowledged commit survives a loss of power. It costs one flush, which concurrent commits share.
     #[default]
     Sync,
-    /// A killed process, but not a loss of power.
+    /// An acknowledged commit survives a killed process. A loss of power can undo the newest commits.
     Buffered,
-    /// Nothing at first: the commit is written and synced within the lazy interval, and can be lost until then.
+    /// A commit is written and synced within the lazy interval. Until then a crash of the process can undo it.
     Lazy,
 }

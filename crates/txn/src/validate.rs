@@ -54,9 +54,9 @@ pub enum WrittenKey<'a> {
     },
 }
 
-/// The reason why a transaction may not commit: another one changed this key, or created or dropped this table, after
-/// it began. It is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::in_error`] finds it
-/// there.
+/// The reason why a transaction may not commit: after it began, another one changed this key, or created or dropped
+/// this table. It is the cause of an error of kind [`Conflict`](ErrorKind::Conflict), and [`Conflict::in_error`] finds
+/// it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: TableId,
@@ -81,7 +81,7 @@ impl Conflict {
         Conflict { name: name.map(str::to_owned), ..self }
     }
 
-    /// Returns the conflict that caused `error`; `None` if another cause did.
+    /// Returns the conflict that caused `error`, or `None` if another cause did.
     #[must_use]
     pub fn in_error(error: &Error) -> Option<&Conflict> {
         std::error::Error::source(error)?.downcast_ref()
@@ -92,7 +92,7 @@ impl Conflict {
         self.table
     }
 
-    /// Returns the table's name; `None` if the transaction never opened the table.
+    /// Returns the name of the table, or `None` if the transaction never opened the table.
     pub fn table(&self) -> Option<&str> {
         self.name.as_deref()
     }

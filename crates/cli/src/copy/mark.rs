@@ -61,7 +61,7 @@ impl Mark {
             Err(error) if error.kind() != ErrorKind::Missing => Err(error),
             _ => Err(Error::new(
                 ErrorKind::Locked,
-                "another copy into this target goes on in place of this one",
+                "another copy into this target has replaced this one; let it finish",
             )),
         }
     }

@@ -59,7 +59,7 @@ pub struct CopyArgs {
     /// Copy tables with a TTL, too. Each entry gets the full TTL again, counted from the copy
     #[arg(long)]
     restart_ttl: bool,
-    /// Say what would be copied and what would not be kept, and copy nothing
+    /// Print what would be copied and what would not be kept, and copy nothing
     #[arg(long)]
     dry_run: bool,
     /// The schema of the database in the store to read [default: pando]

@@ -44,8 +44,8 @@ Examples:
 pub struct DoctorArgs {
     #[command(flatten)]
     database: Existing,
-    /// Watch a server for SECONDS (a whole number), and judge its counters by what happens meanwhile [default: judge
-    /// all since the database was opened]
+    /// Watch a server for SECONDS (a whole number), and judge only what happens in that time [default: judge all since
+    /// the database was opened]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     over: Option<u64>,
     #[command(flatten)]

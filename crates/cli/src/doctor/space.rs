@@ -138,7 +138,7 @@ fn log_held(figures: &Figures) -> Vec<Finding> {
     } else if figures.stat("pinned") > 0 {
         "A backup is running.".to_owned()
     } else {
-        "A reader of changes may be behind.".to_owned()
+        "A reader of changes may be slow.".to_owned()
     };
     let what = format!(
         "The log takes {}, of which a recovery would need {}. {holder}",
@@ -146,20 +146,20 @@ fn log_held(figures: &Figures) -> Vec<Finding> {
         text::size(needed_bytes)
     );
     let advice = "Let the consumer catch up, or drop it if nothing reads it any longer. The option \
-                  `max_changes_bytes` (1 GiB; only a program can set it) bounds what is kept: beyond it, late \
-                  readers have to begin again.";
+                  `max_changes_bytes` (1 GiB; only a program can set it) bounds what is kept: beyond it, \
+                  slow readers have to begin again.";
     vec![Finding::warning("log-held", what, advice)]
 }
 
 /// The lag from which a consumer is a finding, in commits.
 const LATE_COMMITS: u64 = 1_000_000;
 
-/// Consumers of changes that are far behind, or have lost their place.
+/// Consumers of changes that lack many commits, or have lost their position.
 fn consumers(figures: &Figures) -> Vec<Finding> {
     let found = |consumer: &Consumer| {
         let name = &consumer.name;
         if consumer.is_lost {
-            let what = format!("The consumer {name:?} fell behind too far and has lost its place.");
+            let what = format!("The consumer {name:?} has lost its position: the log kept too much for it.");
             let advice = "Copy the data to it again, drop the consumer and create it anew. If it may be \
                           offline for that long again, let a program open the database with a larger \
                           `max_changes_bytes`; `pando serve` keeps 1 GiB.";
@@ -168,9 +168,9 @@ fn consumers(figures: &Figures) -> Vec<Finding> {
         if consumer.lag_commits < LATE_COMMITS {
             return None;
         }
-        let what = format!("The consumer {name:?} is {} commits behind.", text::count(consumer.lag_commits));
-        let advice = "Check that it runs and acknowledges. It loses its place when the log that is kept for \
-                      it exceeds `max_changes_bytes` (1 GiB unless a program sets it).";
+        let what = format!("The consumer {name:?} lacks {} commits.", text::count(consumer.lag_commits));
+        let advice = "Check that it runs and acknowledges. It loses its position when the log that is kept \
+                      for it exceeds `max_changes_bytes` (1 GiB unless a program sets it).";
         Some(Finding::warning("consumer-late", what, advice))
     };
     figures.consumers.iter().filter_map(found).collect()

@@ -90,14 +90,14 @@ fn cause(figures: &Figures, name: &str) -> (&'static str, String) {
 
 const CAUSES: [&str; 3] = ["memtables", "log", "budget"];
 
-/// Checkpoints are so far behind that writers are held back with full force.
+/// Checkpoints are so slow that writers are held back with full force.
 fn merging_behind(figures: &Figures) -> Vec<Finding> {
     let debt = |name: &str| figures.stat(&format!("debt_{name}_permille"));
     let worst = CAUSES.into_iter().max_by_key(|name| debt(name)).filter(|name| debt(name) >= 900);
     let Some(worst) = worst else { return Vec::new() };
     let (what, advice) = cause(figures, worst);
     let what = format!(
-        "Checkpoints and merges are behind: the debt is {}% of its limit, because {what}.",
+        "Checkpoints and merges do not keep up: the debt is {}% of its limit, because {what}.",
         debt(worst) / 10
     );
     vec![Finding::warning("merge-debt", what, advice)]
@@ -120,15 +120,15 @@ fn writers_delayed(figures: &Figures) -> Vec<Finding> {
     CAUSES.iter().filter_map(found).collect()
 }
 
-/// The number of runs from which the merges of an LSM table are behind. Merging keeps a few of each size.
+/// The number of runs from which the merges of an LSM table do not keep up. Merging keeps a few of each size.
 const MANY_RUNS: u64 = 32;
 
-/// LSM tables whose merges are behind.
+/// LSM tables whose merges do not keep up.
 fn many_runs(figures: &Figures) -> Vec<Finding> {
     let many = figures.advice.iter().filter(|table| table.layout == "lsm" && table.runs > MANY_RUNS);
     let found = many.map(|table| {
         let what = format!(
-            "The LSM table {:?} has {} runs, and a look-up may read {} pages: its merges are behind.",
+            "The LSM table {:?} has {} runs, and a look-up may read {} pages: its merges do not keep up.",
             table.table, table.runs, table.get_pages
         );
         let advice = format!(

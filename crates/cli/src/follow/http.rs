@@ -152,8 +152,8 @@ impl Primary {
         stats.get("last_commit").and_then(Value::as_u64).ok_or_else(unreadable)
     }
 
-    /// Acknowledges the commit `applied` for a replica, or creates its consumer. A consumer that has fallen behind too
-    /// far is replaced, because only the replica can notice what it lacks.
+    /// Acknowledges the commit `applied` for a replica, or creates its consumer. A consumer that has lost its position
+    /// is replaced, because only the replica can notice what it lacks.
     fn acknowledge(&self, name: &str, replica: &str, applied: Option<u64>) -> Result<()> {
         let consumer = format!("/v1/databases/{name}/consumers/replica-{replica}");
         let query = applied.map_or_else(String::new, |commit| format!("?acknowledge={commit}"));

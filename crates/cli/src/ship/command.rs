@@ -39,7 +39,7 @@ pub struct ShipArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "once",
           value_parser = text::parse_duration)]
     give_up: Duration,
-    /// Print how far the bucket is behind the database, and ship nothing
+    /// Print how many commits of the database the bucket lacks, and ship nothing
     #[arg(long, conflicts_with = "once")]
     status: bool,
     #[command(flatten)]

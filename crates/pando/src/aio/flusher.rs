@@ -55,13 +55,13 @@ impl Flusher {
         }
     }
 
-    /// Returns whether nothing has to be waited for.
+    /// Returns whether the commit needs neither a flush nor a delay.
     fn is_done(&self, commit: &Unflushed) -> bool {
         self.store.needs_no_flush(&commit.applied) && !self.signals.pacer.is_owed()
     }
 }
 
-/// Completes a future. If it was dropped, nobody wants the outcome.
+/// Completes a future. If it was dropped, the outcome is dropped, too.
 fn send(outcome: Sender<Outcome>, done: Outcome) {
     drop(outcome.send(done));
 }
@@ -144,19 +144,19 @@ impl Delays {
         }
     }
 
-    /// Returns the time until the next one is due; `None`: there is none.
+    /// Returns the time until the next outcome is due, or `None` if none waits.
     fn next_in(&self) -> Option<Duration> {
         self.0.keys().next().map(|(due, _)| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Sends those that are due.
+    /// Sends the outcomes that are due.
     fn release(&mut self) {
         while self.next_in().is_some_and(|left| left.is_zero()) {
             self.0.pop_first().into_iter().for_each(|((_, number), outcome)| send(outcome, Ok(number)));
         }
     }
 
-    /// Sends all: nobody has to be slowed any more.
+    /// Sends all outcomes now: no writer has to be slowed any longer.
     fn release_all(self) {
         self.0.into_iter().for_each(|((_, number), outcome)| send(outcome, Ok(number)));
     }

@@ -1,8 +1,8 @@
 //! The database for asynchronous programs, with the feature `aio`.
 //!
-//! A commit waits for its flush without a thread, reads that memory can answer are immediate, and everything else that
-//! can wait runs on a bounded number of threads. The futures are plain [`Future`]s: they work in
-//! tokio and in every other executor, and need no reactor of it.
+//! A commit waits for its flush without a thread, reads of pages in memory complete at once, and everything else that
+//! can wait runs on a bounded number of threads. The futures are plain [`Future`]s: they work with tokio and every
+//! other executor, and need no reactor.
 //!
 //! ```
 //! # futures_executor::block_on(async {
@@ -36,18 +36,18 @@
 //! | a batch of a [`Scan`] | never | always |
 //! | [`Database::run`], [`Transaction::run`] | never | always |
 //!
-//! Calls on memory take a microsecond or a few. A task that makes thousands of them without an `.await` that waits
+//! A call on memory takes a few microseconds. A task that makes thousands of such calls without an `.await` that waits
 //! keeps its executor's thread, as any computation does: yield now and then.
 //!
 //! # Futures that are dropped
-//! Every future can be dropped at any time, for example by a timeout or `select!`. What holds then:
-//! * A read has no effect. A [`Snapshot`] stays usable.
-//! * A [`Transaction`] whose call was on a thread of the pool is rolled back, and later calls on it return `Invalid`.
-//!   If the call was not, the transaction stays usable. Drop the transaction after you dropped one of its futures.
-//! * A commit is made completely or not at all, and you do not know which, as with a connection that breaks. If it is
-//!   made, it is flushed and becomes visible without any other call. A commit whose future was never polled is not
-//!   made.
-//! * [`Database::transact`] drops its transaction, so the same holds for it.
+//! You can drop every future at any time, for example by a timeout or `select!`:
+//! * A dropped read has no effect. A [`Snapshot`] stays usable.
+//! * A [`Transaction`] whose call was on a thread of the pool is rolled back, and later calls on it return `Invalid`. A
+//!   transaction whose call was not on such a thread stays usable. As you cannot know which of the two happened, drop
+//!   the transaction, too.
+//! * A commit happens completely or not at all, but you do not learn which, as after a lost connection. If it happens,
+//!   it is flushed and becomes visible without another call. A commit whose future was never polled does not happen.
+//! * The future of [`Database::transact`] drops its transaction, so the rule for commits applies.
 
 mod flusher;
 mod pool;
@@ -84,10 +84,11 @@ struct Threads {
     flusher: Flusher,
 }
 
-/// A database whose calls do not keep a thread while they wait. A clone is another handle on the same one.
+/// An asynchronous handle on an open database: its calls do not block a thread while they wait. A clone is another
+/// handle on the same database.
 ///
-/// Create it once for each [`pando::Database`](crate::Database) and clone it: each has threads of its own. Both can be
-/// used at the same time, and share flushes.
+/// Create one handle for each [`pando::Database`](crate::Database) and clone it, because each has threads of its own.
+/// You can use the asynchronous and the blocking handle at the same time; their commits share flushes.
 #[derive(Clone, Debug)]
 pub struct Database {
     db: crate::Database,
@@ -103,9 +104,9 @@ impl Database {
         Self::with_threads(db, USUAL_THREADS)
     }
 
-    /// Does what [`Database::new`] does, with at most `threads` threads for work that waits. They are started when they
-    /// are needed, and end when they have been idle for ten seconds. Take more of them if many gets miss the cache and
-    /// the disk serves many requests at once.
+    /// Returns an asynchronous handle on `db`, with at most `threads` threads for work that waits. A thread starts when
+    /// it is needed, and ends after ten seconds without work. Choose more threads if many gets miss the cache and the
+    /// disk serves many requests at once.
     ///
     /// # Errors
     /// `Invalid` if `threads` is not within 1 to 1024; `Io` as for [`Database::new`].
@@ -118,7 +119,7 @@ impl Database {
         Ok(Database { db, threads: Arc::new(Threads { pool: Pool::new(threads), flusher }) })
     }
 
-    /// Returns the database whose calls block.
+    /// Returns the blocking handle on the same database.
     #[must_use]
     pub fn blocking(&self) -> &crate::Database {
         &self.db
@@ -213,7 +214,7 @@ impl Database {
         self.begin_with(&self.db.transaction_options()).await
     }
 
-    /// Does what [`Database::begin`] does, with these options.
+    /// Begins a read-write transaction with these options.
     ///
     /// # Errors
     /// As for [`crate::Database::begin`].
@@ -231,12 +232,12 @@ impl Database {
     /// random number of turns of the executor.
     ///
     /// `work` can run several times, so its effects outside the transaction must be safe to repeat. It gets the
-    /// transaction by value, and returns without committing it. (An `async` closure that borrows the transaction would
-    /// read better; but the compiler cannot yet prove that its future can be sent to another thread.)
+    /// transaction by value, and returns without committing it. (It is not an `async` closure that borrows the
+    /// transaction, because the compiler cannot yet prove that the future of such a closure is `Send`.)
     ///
-    /// Unlike [`crate::Database::write`], it never holds back other commits to succeed: a future that holds them back
-    /// and is not polled would hold them back for ever. If one key is changed by very many tasks at once, use that
-    /// function through [`Database::run`].
+    /// Unlike [`crate::Database::write`], it never holds back other commits in order to succeed: a future that holds
+    /// them back and is not polled would hold them back forever. If very many tasks change one key at once, call
+    /// [`crate::Database::write`] through [`Database::run`].
     ///
     /// # Errors
     /// The error of `work` or of the commit; a conflict if the last attempt had one.

@@ -54,9 +54,9 @@ struct Most {
 
 #[derive(Debug)]
 enum State {
-    /// The next batch was not asked for.
+    /// No batch is being read.
     Rests(Rest),
-    /// A thread reads it.
+    /// A thread is reading the next batch.
     Reads(Work<Result<(Batch, Option<Rest>)>>),
     Ended,
 }
@@ -118,7 +118,7 @@ impl Stream for Scan {
 }
 
 impl Rest {
-    /// Reads the next batch. Returns it with what is left, if anything may be.
+    /// Reads the next batch. Returns it with the rest of the scan, if there may be more records.
     fn read(mut self, most: Most) -> Result<(Batch, Option<Self>)> {
         let (mut batch, mut bytes) = (Batch::new(), 0);
         let mut cursor = self.snapshot.cursor(&self.table, self.span.clone())?;

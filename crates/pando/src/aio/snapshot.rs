@@ -54,7 +54,7 @@ impl Snapshot {
         self.threads.pool.run(move || waiting.get(&table, key)).await
     }
 
-    /// Runs `work` with a blocking snapshot of the same moment, on a thread of the pool.
+    /// Runs `work` with a blocking snapshot of the same commit, on a thread of the pool.
     ///
     /// # Errors
     /// Those of `work`, and of [`crate::Snapshot::try_clone`].
@@ -66,7 +66,7 @@ impl Snapshot {
         self.threads.pool.run(move || work(&own)).await
     }
 
-    /// Returns the records of `span` in key order, in batches. The stream keeps a snapshot of the same moment, and may
+    /// Returns the records of `span` in key order, in batches. The stream has a snapshot of the same commit, and may
     /// outlive this one.
     ///
     /// # Errors

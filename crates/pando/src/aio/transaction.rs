@@ -86,8 +86,8 @@ impl Transaction {
         result
     }
 
-    /// Returns a copy of the value of `key`, including own writes, or `None` if the key does not exist. It completes at
-    /// once if the pages are in memory.
+    /// Returns a copy of the value of `key`, or `None` if the key does not exist. It sees the transaction's own writes,
+    /// and completes at once if the pages are in memory.
     ///
     /// # Errors
     /// As for [`crate::Snapshot::get`], and as for [`Transaction::run`].
@@ -118,7 +118,7 @@ impl Transaction {
         self.run(move |tx| tx.put(&table, key, value)).await
     }
 
-    /// Deletes `key`, whether or not it exists. Reads nothing.
+    /// Deletes `key`, whether or not it exists. It reads nothing.
     ///
     /// # Errors
     /// As for [`crate::Transaction::delete`], and as for [`Transaction::run`].
@@ -132,12 +132,12 @@ impl Transaction {
         self.run(move |tx| tx.delete(&table, key)).await
     }
 
-    /// Commits all changes or none. It completes once the commit is as durable as the transaction's
-    /// [`Durability`](crate::Durability) states, and returns the number of the commit. No thread waits for it alone:
-    /// all commits that wait at the same time share a flush.
+    /// Commits all changes or none, and returns the number of the commit. It completes once the commit is as durable as
+    /// the transaction's [`Durability`](crate::Durability) states. No thread waits for this commit alone: all commits
+    /// that wait at the same time share a flush.
     ///
-    /// If the future is dropped after it was polled, the commit is made, or not, in the background; see
-    /// [the module](super).
+    /// If you drop the future after it was polled, the commit continues in the background, and may fail there; see [the
+    /// module](super).
     ///
     /// # Errors
     /// As for [`crate::Transaction::commit`], and as for [`Transaction::run`].
@@ -157,7 +157,7 @@ impl Transaction {
         acknowledged(receiver).await
     }
 
-    /// Rolls the transaction back. It does the same as dropping it, but explicitly.
+    /// Rolls the transaction back, as dropping it does.
     pub fn abort(self) {}
 }
 

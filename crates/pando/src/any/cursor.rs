@@ -1,11 +1,11 @@
-//! A cursor of either kind.
+//! A cursor over a database of the engine or of a remote store.
 
 use crate::cursor::{Begun, Cursor, Lent, LentRun, RecordCursor, Span};
 use crate::remote::RemoteCursor;
 use base::Result;
 use store::ValueReader;
 
-/// A cursor over records of a database of either kind. Its methods are those of [`RecordCursor`].
+/// A cursor over records of a database of the engine or of a remote store. Its methods are those of [`RecordCursor`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // A box would be an allocation for each cursor.
 #[must_use = "a cursor reads records only as it moves"]

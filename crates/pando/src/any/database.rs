@@ -1,4 +1,4 @@
-//! A database of either kind.
+//! A database of the engine or of a remote store.
 
 use crate::any::reads::{AnySnapshot, AnyTransaction};
 use crate::database::Database;
@@ -62,7 +62,7 @@ impl From<&RemoteDatabase> for AnyDatabase {
 }
 
 impl AnyDatabase {
-    /// Returns the database if it is one of the engine.
+    /// Returns the database if it is one of the engine, or `None` if it is in a remote store.
     #[must_use]
     pub fn native(&self) -> Option<&Database> {
         match self {
@@ -77,8 +77,8 @@ impl AnyDatabase {
         self.native().is_some_and(Database::is_read_only)
     }
 
-    /// Returns a number that the open database shares with its clones alone. Once the last handle is dropped, another
-    /// database can get it.
+    /// Returns a number that distinguishes this open database from all others that are open in this process. Clones of
+    /// a handle have the same number. After the last of them is dropped, another database can get the number.
     #[must_use]
     pub fn instance(&self) -> usize {
         match self {
@@ -90,7 +90,7 @@ impl AnyDatabase {
     /// Returns a snapshot.
     ///
     /// # Errors
-    /// Those of [`Database::snapshot`]; a remote store has none before the first read.
+    /// Those of [`Database::snapshot`]. For a remote store the call always succeeds; the first read can fail.
     #[track_caller]
     pub fn snapshot(&self) -> Result<AnySnapshot> {
         match self {
@@ -99,17 +99,17 @@ impl AnyDatabase {
         }
     }
 
-    /// Begins a transaction with the options of the database.
+    /// Begins a transaction with the default options of the database.
     ///
     /// # Errors
-    /// Those of [`Database::begin`]; a remote store has none before the first read.
+    /// Those of [`Database::begin`]. For a remote store the call always succeeds; the first read can fail.
     #[track_caller]
     pub fn begin(&self) -> Result<AnyTransaction> {
         self.begin_with(&self.transaction_options())
     }
 
-    /// Begins a transaction with these options. A remote store has a durability of its own, which is the same for all
-    /// transactions.
+    /// Begins a transaction with these options. A remote store ignores the durability in them: it has one durability
+    /// for all transactions.
     ///
     /// # Errors
     /// As for [`AnyDatabase::begin`].
@@ -121,7 +121,7 @@ impl AnyDatabase {
         }
     }
 
-    /// Returns the options of transactions that name none.
+    /// Returns the options of transactions that [`AnyDatabase::begin`] begins.
     #[must_use]
     pub fn transaction_options(&self) -> TransactionOptions {
         self.native().map_or_else(TransactionOptions::default, Database::transaction_options)
@@ -145,8 +145,8 @@ impl AnyDatabase {
         }
     }
 
-    /// Runs `work` on a snapshot; in a remote store, on another one after a conflict of reads (see
-    /// [`RemoteDatabase::read`]).
+    /// Runs `work` on a snapshot. In a remote store, a read can have a conflict; `work` then runs again on a new
+    /// snapshot (see [`RemoteDatabase::read`]).
     ///
     /// # Errors
     /// The error of `work`, and those of [`AnyDatabase::snapshot`].

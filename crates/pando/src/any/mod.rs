@@ -1,10 +1,10 @@
-//! A database of either kind, for programs that learn only when they run where their data is.
+//! A database of the engine or of a remote store, for programs that choose between the two at run time.
 //!
-//! [`AnyDatabase`] is a [`Database`](crate::Database) of the engine or a
-//! [`RemoteDatabase`](crate::remote::RemoteDatabase). Its snapshots and transactions implement
-//! [`ReadTables`](crate::ReadTables) and [`WriteTables`](crate::WriteTables), as those of both kinds do, and each call
-//! looks at the kind first. A function that is generic over these traits costs less: the compiler makes a copy of it
-//! for each kind. These types are for code that cannot be generic, such as SQL, whose machine is written in C.
+//! [`AnyDatabase`] is a [`Database`](crate::Database) or a [`RemoteDatabase`](crate::remote::RemoteDatabase). Its
+//! snapshots and transactions implement [`ReadTables`](crate::ReadTables) and [`WriteTables`](crate::WriteTables), as
+//! those of the two types do. Each call first tests which of the two it is. A function that is generic over these
+//! traits avoids the test: the compiler makes a copy of it for each type. Use the types of this module where code
+//! cannot be generic, such as SQL, whose virtual machine is written in C.
 //!
 //! In the code: `cursor`, `reads` (snapshots and transactions), `database`.
 

@@ -1,4 +1,4 @@
-//! Snapshots and transactions of either kind.
+//! Snapshots and transactions of the engine or of a remote store.
 
 use crate::any::cursor::AnyCursor;
 use crate::cursor::{Beginning, Range, Span};
@@ -11,18 +11,19 @@ use base::{Error, Result};
 use store::{Savepoint, Table, ValueReader, ValueRef};
 use txn::Isolation;
 
-/// A snapshot of a database of either kind. Its reads are those of [`ReadTables`].
+/// A snapshot of a database of the engine or of a remote store. Its reads are those of [`ReadTables`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // A box would be an allocation for each snapshot.
 #[must_use = "a snapshot does nothing by itself"]
 pub enum AnySnapshot {
     /// A snapshot of the engine.
     Native(Snapshot),
-    /// A snapshot of a remote store, whose state is that of its first read.
+    /// A snapshot of a remote store, whose first read decides which state it sees.
     Remote(RemoteSnapshot),
 }
 
-/// A transaction of a database of either kind. Its reads and writes are those of [`ReadTables`] and [`WriteTables`].
+/// A transaction of a database of the engine or of a remote store. Its methods are those of [`ReadTables`] and
+/// [`WriteTables`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // A box would be an allocation for each transaction.
 #[must_use = "a transaction that is dropped is rolled back; call `commit`"]
@@ -44,8 +45,8 @@ macro_rules! on_either {
 }
 
 impl AnySnapshot {
-    /// Returns the number of the last commit that the snapshot sees; `None` for a remote store, which has no order of
-    /// commits.
+    /// Returns the number of the last commit that the snapshot sees, or `None` for a remote store, which does not
+    /// number its commits.
     #[must_use]
     pub fn commit_number(&self) -> Option<u64> {
         match self {
@@ -56,7 +57,7 @@ impl AnySnapshot {
 }
 
 impl AnyTransaction {
-    /// Commits all changes or none. Returns the number of the commit; `None` for a remote store.
+    /// Commits all changes or none. Returns the number of the commit, or `None` for a remote store.
     ///
     /// # Errors
     /// Those of [`Transaction::commit`] and [`RemoteTransaction::commit`].
@@ -81,10 +82,10 @@ impl AnyTransaction {
         }
     }
 
-    /// Rolls the transaction back. It does the same as dropping it, but explicitly.
+    /// Rolls the transaction back, as dropping it does.
     pub fn abort(self) {}
 
-    /// Returns the number of the last commit that the transaction sees; `None` for a remote store.
+    /// Returns the number of the last commit that the transaction sees, or `None` for a remote store.
     #[must_use]
     pub fn commit_number(&self) -> Option<u64> {
         match self {
@@ -93,8 +94,8 @@ impl AnyTransaction {
         }
     }
 
-    /// Returns a number that stands for what the transaction saw when it began: of two transactions of a database with
-    /// the same number, neither saw a commit that the other one did not. In a remote store, each has its own.
+    /// Returns a number for the state that the transaction saw when it began. Two transactions of a database that have
+    /// the same number saw the same commits. In a remote store, each transaction has another number.
     #[must_use]
     pub fn begun_at(&self) -> u64 {
         match self {
@@ -103,8 +104,8 @@ impl AnyTransaction {
         }
     }
 
-    /// Returns the last key of the table. In the engine it does not count as read, so that transactions which append do
-    /// not conflict; see [`Transaction::last_key_unread`]. In a remote store it does.
+    /// Returns the last key of the table. In the engine the key does not count as read, so transactions that append do
+    /// not conflict; see [`Transaction::last_key_unread`]. In a remote store it counts as read.
     ///
     /// # Errors
     /// Those of a cursor.
@@ -115,8 +116,8 @@ impl AnyTransaction {
         }
     }
 
-    /// Returns a cursor whose records, in the engine, do not count as read; see [`Transaction::cursor_unread`]. In a
-    /// remote store they do.
+    /// Returns a cursor whose records do not count as read in the engine; see [`Transaction::cursor_unread`]. In a
+    /// remote store they count as read.
     ///
     /// # Errors
     /// Those of [`ReadTables::cursor`].
@@ -130,7 +131,7 @@ impl AnyTransaction {
 
 #[cold]
 fn replaced() -> Error {
-    Error::invalid("the closure has put a transaction of another database in the place of its own")
+    Error::invalid("the closure replaced its transaction by one of another database; use its own")
 }
 
 macro_rules! read_tables {

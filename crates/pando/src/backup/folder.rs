@@ -30,17 +30,18 @@ pub struct Backups {
     dir: Arc<dyn Dir>,
 }
 
-/// One file of a folder.
+/// A backup file of a folder.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BackupEntry {
-    /// The number of the backup: backups of a folder are numbered in the order in which they were taken.
+    /// The number of the backup, in the order in which the backups of the folder were taken.
     pub number: u64,
     /// The name of the file.
     pub name: String,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// The statements of the first and the last record, or the error in them. A restore verifies the rest.
+    /// The description in the first and the last record of the file, or the error found in them. Only a restore
+    /// verifies the records between.
     pub info: Result<BackupInfo>,
 }
 
@@ -73,8 +74,8 @@ impl BackupInfo {
         UNIX_EPOCH + Duration::from_secs(self.header.created_s)
     }
 
-    /// Reads the description of the backup in the file `path`, for example to take an incremental backup since it.
-    /// Reads only the first and the last record.
+    /// Reads the description of the backup in the file `path`, for example to take an incremental backup since it. It
+    /// reads only the first and the last record.
     ///
     /// # Errors
     /// `Missing` if there is no such file; `Foreign` if it is not a backup; `Corruption` if it is damaged or
@@ -83,7 +84,7 @@ impl BackupInfo {
         Self::of_file(&*open_file(path.as_ref())?)
     }
 
-    /// Encodes the description in a few bytes, so that another process (a server, for example) can take the next
+    /// Encodes the description in a few bytes, so that another process, such as a server, can take the next incremental
     /// backup.
     ///
     /// ```
@@ -107,7 +108,7 @@ impl BackupInfo {
     /// # Errors
     /// `Invalid` if `bytes` are anything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let wrong = || Error::invalid("the file name is not that of a backup");
+        let wrong = || Error::invalid("the bytes do not describe a backup; take a full backup");
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(wrong)?;
         let (totals, name) = rest.split_at_checked(END_BYTES).ok_or_else(wrong)?;
         let name =
@@ -155,6 +156,9 @@ fn read_totals(file: &dyn File, header: &Header) -> Result<Totals> {
 
 impl Backups {
     /// Opens the folder `path`, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Backups { dir: Arc::new(OsDir::create(path)?) })
     }
@@ -174,6 +178,9 @@ impl Backups {
     }
 
     /// Lists all backups, oldest first. A damaged backup is listed with its error.
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be read.
     pub fn list(&self) -> Result<Vec<BackupEntry>> {
         let mut entries = Vec::new();
         for name in self.dir.list()? {
@@ -195,7 +202,7 @@ impl Backups {
     /// Returns the newest backup, or `None` if the folder has none.
     ///
     /// # Errors
-    /// The error of the newest backup if it is damaged: an older one never silently takes its place.
+    /// The error of the newest backup if that backup is damaged: an older one never silently takes its place.
     pub fn newest(&self) -> Result<Option<BackupInfo>> {
         self.list()?.pop().map(|entry| entry.info).transpose()
     }

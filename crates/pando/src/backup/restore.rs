@@ -56,8 +56,9 @@ pub fn restore(backups: &Backups, at: Option<&str>, target: impl AsRef<Path>) ->
     restore_in(backups, at, empty_dir(target.as_ref())?)
 }
 
-/// Does what [`restore`] does. `progress` is called with how much was read, each time that something was, and can end
-/// the restore; see [`ProgressResult`]. When everything is read, the restore still reads the new database back.
+/// Restores a backup as [`restore`] does, and calls `progress` with the number of bytes read so far: every 64 KiB, and
+/// at the end of each backup. `progress` can end the restore; see [`ProgressResult`]. After the last call, the restore
+/// still reads the new database back.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -85,7 +86,7 @@ pub fn restore_with<R: ProgressResult>(
     restore_sources(sources, empty_dir(target.as_ref())?, &mut |now| progress(now).into_result())
 }
 
-/// Does what [`restore`] does, into any directory that implements [`Dir`]. Tests use it.
+/// Restores a backup as [`restore`] does, into any directory that implements [`Dir`]. Tests use it.
 #[doc(hidden)]
 pub fn restore_in(backups: &Backups, at: Option<&str>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
     let chain = backups.chain(at)?;
@@ -93,8 +94,11 @@ pub fn restore_in(backups: &Backups, at: Option<&str>, target: Arc<dyn Dir>) -> 
     restore_sources(sources, target, &mut |_| Ok(()))
 }
 
-/// Restores the backups in `files`: a full one, followed by any incremental ones that build on each other. Otherwise
-/// the same as [`restore`].
+/// Restores the backups in `files`: a full one, followed by any incremental ones, each of which builds on the one
+/// before it. Everything else is as for [`restore`].
+///
+/// # Errors
+/// Those of [`restore`].
 pub fn restore_files(files: &[impl AsRef<Path>], target: impl AsRef<Path>) -> Result<RestoreReport> {
     let sources: Vec<InFile> = files.iter().map(|file| InFile::open(file.as_ref())).collect::<Result<_>>()?;
     restore_sources(sources, empty_dir(target.as_ref())?, &mut |_| Ok(()))
@@ -120,7 +124,7 @@ fn restore_sources(
     restoring.finish()
 }
 
-/// How many bytes are read from one report of the progress to the next.
+/// The number of bytes that are read between two reports of the progress.
 const REPORT_BYTES: usize = 64 << 10;
 
 /// A file whose reads are progress.
@@ -149,13 +153,16 @@ impl Source for Watched<'_> {
     }
 }
 
-/// Restores the backup that `stream` yields: a full one, followed by any incremental ones that build on each other.
-/// Otherwise the same as [`restore`]. [`Database::backup`](crate::Database::backup) has an example.
+/// Restores the backups that `stream` yields: a full one, followed by any incremental ones, each of which builds on the
+/// one before it. Everything else is as for [`restore`]. [`Database::backup`](crate::Database::backup) has an example.
+///
+/// # Errors
+/// Those of [`restore`] and of `stream`.
 pub fn restore_stream(stream: &mut dyn Read, target: impl AsRef<Path>) -> Result<RestoreReport> {
     restore_stream_in(stream, empty_dir(target.as_ref())?)
 }
 
-/// Does what [`restore_stream`] does, into any directory that implements [`Dir`]. Tests use it.
+/// Restores backups as [`restore_stream`] does, into any directory that implements [`Dir`]. Tests use it.
 #[doc(hidden)]
 pub fn restore_stream_in(stream: &mut dyn Read, target: Arc<dyn Dir>) -> Result<RestoreReport> {
     let mut restoring = Restoring::begin(target)?;
@@ -189,7 +196,7 @@ fn empty_dir(path: &Path) -> Result<Arc<dyn Dir>> {
 struct Restoring {
     rebuild: Rebuild,
     report: RestoreReport,
-    /// The last restored member: how its successor refers to it, and its header.
+    /// The last restored backup: what the next one must name as its base, and its header.
     last: Option<(Base, Header)>,
 }
 
@@ -230,7 +237,7 @@ impl Restoring {
             return match next.base {
                 None => Ok(()),
                 Some(base) => mismatch(format!(
-                    "it is the difference to backup {:016x}, which has to come first",
+                    "it is an incremental backup on backup {:016x}; restore that one first",
                     base.id
                 )),
             };
@@ -238,11 +245,11 @@ impl Restoring {
         if next.base != Some(*expected) {
             let (expected, found) = (expected.id, next.base.map_or(0, |base| base.id));
             return mismatch(format!(
-                "expected the difference to {expected:016x}, found one to {found:016x}"
+                "expected an incremental backup on {expected:016x}, found one on {found:016x}"
             ));
         }
         if (next.database, next.fork) != (before.database, before.fork) {
-            return mismatch("it is of another database".to_owned());
+            return mismatch("it belongs to another database than the backup before it".to_owned());
         }
         Ok(())
     }

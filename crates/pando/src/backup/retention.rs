@@ -14,16 +14,16 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retention {
-    /// The newest backups, this many.
+    /// This number of backups, the newest ones.
     Newest(usize),
     /// Backups that are at most this old.
     Younger(Duration),
 }
 
 impl Backups {
-    /// Removes the backups that `keep` does not select and on which no kept one builds. The newest backup always
-    /// stays, and so do damaged ones. `now` is the time by which ages are counted. Returns the names of the removed
-    /// files. O(backups).
+    /// Removes the backups that `keep` does not select and on which no kept one builds. Returns the names of the
+    /// removed files. The newest backup always stays, and so do damaged ones. `now` is the time against which ages are
+    /// computed. O(backups).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

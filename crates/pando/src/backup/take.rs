@@ -42,11 +42,11 @@ impl fmt::Debug for BackupOptions<'_> {
 }
 
 impl<'a> BackupOptions<'a> {
-    /// The lowest [rate](Self::rate_bytes) of a backup, in bytes a second: at a lower one it would hardly end.
+    /// The lowest [rate](Self::rate_bytes) of a backup, in bytes a second. At a lower rate a backup would hardly end.
     pub const LEAST_RATE_BYTES: u64 = 64 << 10;
 
     /// Limits writing to this many bytes a second. Default: no limit. A low rate makes the database keep its log and
-    /// its replaced pages for longer. A backup at less than [`BackupOptions::LEAST_RATE_BYTES`] is refused as
+    /// its replaced pages for longer. A backup with a rate below [`BackupOptions::LEAST_RATE_BYTES`] fails with
     /// `Invalid`.
     pub fn rate_bytes(mut self, bytes_a_second: u64) -> Self {
         self.rate_bytes = Some(bytes_a_second);
@@ -59,21 +59,22 @@ impl<'a> BackupOptions<'a> {
         self
     }
 
-    /// Reads the backup back before its file in a folder gets its name, and compares every checksum, so that a
-    /// backup with a name was readable when it was made. Default: no. It has no effect on a stream.
+    /// Reads the backup back and compares every checksum before its file in a folder gets its name. A file with the
+    /// name of a backup was then readable when it was made. Default: no. The option has no effect on a stream.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Sets the time that the backup states. Simulations use it.
+    /// Sets the time in the header of the backup. Default: the clock of the machine. Simulations use it.
     #[doc(hidden)]
     pub fn created(mut self, created: SystemTime) -> Self {
         self.created = Some(created);
         self
     }
 
-    /// Calls `progress` from time to time with how much was written. It [can end the backup](ProgressResult).
+    /// Calls `progress` from time to time with the number of bytes written. `progress` [can end the
+    /// backup](ProgressResult).
     pub fn progress<F, R>(mut self, progress: &'a mut F) -> Self
     where
         F: FnMut(BackupProgress) -> R + ?Sized,
@@ -98,11 +99,11 @@ pub struct BackupProgress {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// The name of its file in the folder; `None` for a stream.
+    /// The name of the backup's file in the folder; `None` for a stream.
     pub name: Option<String>,
     /// Whether the backup is full, that is, complete in itself.
     pub is_full: bool,
-    /// The number of the last commit in the backup. It holds what a snapshot of that commit sees.
+    /// The number of the last commit in the backup. The backup holds what a snapshot of that commit sees.
     pub commit: u64,
     /// The number of the checkpoint whose pages the backup holds.
     pub checkpoint: u64,
@@ -115,8 +116,8 @@ pub struct BackupReport {
 }
 
 impl Database {
-    /// Writes a backup of everything that is visible now to `sink`, while commits and checkpoints go on. You can call
-    /// it from any thread. Every page is verified as it is copied.
+    /// Writes a backup of everything that is visible now to `sink`, while commits and checkpoints continue. It verifies
+    /// every page that it copies. You can call it from any thread.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -135,10 +136,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Corruption` with the damaged page or block; `Mismatch` if the base of an incremental backup belongs to
-    /// another database or to another fork of this one; `Closed` if the database is closed while the backup runs;
-    /// errors of the sink. Bytes that were written before an error are not a valid backup, and a restore refuses
-    /// them.
+    /// `Corruption`, with the damaged page or block; `Mismatch` if the base of an incremental backup belongs to another
+    /// database or to another fork of this one; `Closed` if the database is closed while the backup runs; errors of the
+    /// sink. The bytes written before an error are not a valid backup, and a restore rejects them.
     pub fn backup(&self, options: BackupOptions<'_>, sink: &mut dyn Write) -> Result<BackupReport> {
         let mut stream = Stream(sink);
         let report = take(self, options, &mut stream)?;
@@ -146,8 +146,8 @@ impl Database {
         Ok(report)
     }
 
-    /// Adds a backup to a folder, under the next number. The file gets its name after it is complete and synced. See
-    /// [`Database::backup`].
+    /// Writes a backup into a folder, under the next number. The file gets its name after it is complete and synced.
+    /// Everything else is as for [`Database::backup`].
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -27,10 +27,12 @@ const MOST_TABLE_CHANGES: usize = 1 << 20;
 
 impl Database {
     /// Applies changes of another database, in the form that [`Change::write_to`](crate::Change::write_to) writes, each
-    /// as one transaction under its own commit number and time. The database must be a *follower*: restored from a
-    /// backup of the other one, or empty, and without commits of its own. Changes that it has already are skipped, so
-    /// you can repeat an interrupted call from any earlier commit on. Returns at the end of `input`; everything that
-    /// was applied is durable then.
+    /// as one transaction under its own commit number and time. Returns at the end of `input`; everything that was
+    /// applied is durable then.
+    ///
+    /// This database must be a *follower*: empty or restored from a backup of the other database, and without commits
+    /// of its own. It skips changes that it already has, so you can repeat an interrupted call from any earlier commit
+    /// on.
     ///
     /// Memory is bounded as for any other transaction, whatever the length of a change.
     ///
@@ -56,17 +58,17 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if changes between the last commit and the next one in `input` are missing; the message has both
-    /// numbers. `Mismatch` if the database made commits of its own, or follows another database; `Foreign` and
-    /// `Corruption` if the bytes are not changes, or end in the middle of one; errors of a commit. The changes before
-    /// the failed one are applied; the failed one is not applied at all.
+    /// `Missing` if `input` lacks changes between the last commit of this database and the first new one; the message
+    /// has both numbers. `Mismatch` if this database made commits of its own, or follows another database; `Foreign`
+    /// and `Corruption` if the bytes are not changes, or end in the middle of one; errors of a commit. The changes
+    /// before the failed one are applied; nothing of the failed one is.
     pub fn apply_changes(&self, input: &mut dyn Read) -> Result<Applied> {
         self.apply_changes_of(Forks::One, input)
     }
 
-    /// Does what [`Database::apply_changes`] does, and also accepts changes of several copies of one database. Each
-    /// copy must have been restored at the last of the previous copy's changes in `input`, as in a lineage in a bucket:
-    /// the call cannot detect changes of copies that diverged.
+    /// Applies changes as [`Database::apply_changes`] does, and also accepts changes of several copies of one database.
+    /// Each copy must have been restored at the last of the previous copy's changes in `input`, as in a lineage in a
+    /// bucket: the call cannot detect changes of copies that diverged.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -106,9 +108,9 @@ impl Database {
         self.apply_changes_of(Forks::Any, input)
     }
 
-    /// Checks that the next change of the database with this [identity](Database::identity) can be applied to this one,
-    /// as [`Database::apply_changes`] checks it when that change comes. So a copy that has diverged, or that follows
-    /// another database, is recognized before there is a change.
+    /// Checks that this database can apply the next change of the database with this [identity](Database::identity).
+    /// [`Database::apply_changes`] makes the same check, but only when a change comes. Call this to recognize early a
+    /// copy that has diverged or follows another database.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -248,7 +250,7 @@ fn repeat_value(
     let mut writer = repeat.value(table, key)?;
     let mut left = len_bytes;
     while left > 0 {
-        let Part::Piece(piece) = reader.next()? else { return Err(misplaced("something else than a piece")) };
+        let Part::Piece(piece) = reader.next()? else { return Err(misplaced("a frame other than a piece")) };
         let rest = left.checked_sub(piece.len() as u64).filter(|_| !piece.is_empty());
         left = rest.ok_or_else(|| Error::corruption("the pieces of a value are longer than it"))?;
         writer.append(piece)?;
@@ -258,5 +260,5 @@ fn repeat_value(
 
 #[cold]
 fn misplaced(what: &str) -> Error {
-    Error::corruption(format!("{what} is in a wrong place of a change"))
+    Error::corruption(format!("{what} is in the wrong place in a change; read the changes again"))
 }

@@ -45,30 +45,32 @@ pub struct ChangesOptions {
 }
 
 impl ChangesOptions {
-    /// Begins after this commit. The default, 0, means as far back as possible.
+    /// Begins after the commit of this number. The default, 0, begins as far back as possible.
     pub fn after(mut self, commit: u64) -> Self {
         self.after = commit;
         self
     }
 
-    /// Leaves out operations on other tables; call it again for more tables. The name is the one that the table has
-    /// after the change.
+    /// Selects only operations on the table `name`, and leaves out those on others. Call it again to select more
+    /// tables. `name` is the name that the table has after the change.
     pub fn table(mut self, name: &str) -> Self {
         self.filter.add_table(name);
         self
     }
 
-    /// Leaves out keys that do not begin with `prefix`. A range delete is cut to it.
+    /// Selects only keys that begin with `prefix`. Of a range delete, the reader returns the part within the prefix.
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.filter.set_prefix(prefix.as_ref());
         self
     }
 }
 
-/// A reader of changes: it goes from commit to commit, in order and without gaps, and returns only acknowledged
-/// commits. It is `Send`. The database keeps what the reader still has to read, within
-/// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes). A reader that is later than that fails with
-/// `TooOld`; writers do not wait for it.
+/// A reader of changes. It goes from commit to commit, in order and without gaps, and returns only acknowledged
+/// commits. It is `Send`.
+///
+/// The database keeps what the reader still has to read, up to
+/// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes). A reader for which it would have to keep more
+/// fails with `TooOld`; writers do not wait for readers.
 #[derive(Debug)]
 #[must_use = "changes are read only when they are asked for, and are kept until then"]
 pub struct Changes {
@@ -94,11 +96,11 @@ pub struct Operations<'a> {
 }
 
 impl Database {
-    /// Returns a reader of all changes after the commit of number `after`; 0 means as far back as possible.
+    /// Returns a reader of all changes after the commit of number `after`; 0 begins as far back as possible.
     /// [`Transaction::commit`](crate::Transaction::commit) returns the number of a commit.
     ///
-    /// Changes are kept back to the last checkpoint, or to the position of the reader that is furthest behind. A new
-    /// database has all of its changes until its first checkpoint.
+    /// The database keeps the changes since the last checkpoint, and all that an open reader or a consumer still has to
+    /// read. A new database has all of its changes until its first checkpoint.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -123,9 +125,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `TooOld` if the changes after `after` are no longer kept; the message names the oldest commit after which they
-    /// are. `Invalid` if there is no commit `after` yet; `Locked` if another process has the database open for writing;
-    /// `Closed`.
+    /// `TooOld` if the changes after `after` are no longer kept; the message names the oldest commit after which a
+    /// reader can begin. `Invalid` if there is no commit `after` yet; `Locked` if another process has the database open
+    /// for writing; `Closed`.
     pub fn changes(&self, after: u64) -> Result<Changes> {
         self.changes_with(ChangesOptions::default().after(after))
     }
@@ -140,13 +142,14 @@ impl Database {
         Ok(Changes::new(feed, filter))
     }
 
-    /// Opens the consumer of this name, or creates it after the newest commit if it does not exist. One handle can be
-    /// open at a time. To begin with a copy of the data, create the consumer first, then take a backup or a snapshot:
-    /// the commit of the copy is then among the consumer's changes.
+    /// Opens the consumer named `name`, or creates it after the newest commit if it does not exist. Only one handle on
+    /// a consumer can be open at a time. If the consumer's reader starts from a copy of the data, create the consumer
+    /// first, then take a backup or a snapshot: the consumer then has every change after the copy.
     ///
     /// # Errors
-    /// `TooOld` if the consumer has fallen behind too far: drop it, and begin again; `Locked` if it is open; `Invalid`
-    /// for a name that is empty or longer than 100 bytes; `ReadOnly`; errors of writing.
+    /// `TooOld` if more than [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes) would have been kept for
+    /// the consumer: drop it, and begin again; `Locked` if it is open; `Invalid` for a name that is empty or longer
+    /// than 100 bytes; `ReadOnly`; errors of writing.
     pub fn consumer(&self, name: &str) -> Result<Consumer> {
         Ok(Consumer { inner: self.shared.store.consumer(name)? })
     }
@@ -159,10 +162,10 @@ impl Database {
         self.shared.store.consumers()
     }
 
-    /// Removes a consumer. Later checkpoints free what was kept for it.
+    /// Removes the consumer named `name`. Later checkpoints free what was kept for it.
     ///
     /// # Errors
-    /// `Missing` if there is none of this name; `Locked` if it is open; errors of removing its file.
+    /// `Missing` if there is no consumer of this name; `Locked` if it is open; errors of removing its file.
     pub fn drop_consumer(&self, name: &str) -> Result<()> {
         self.shared.store.drop_consumer(name)
     }
@@ -188,13 +191,13 @@ impl Database {
     }
 }
 
-/// A named consumer of changes, whose position outlives the process. The position that it has acknowledged is written
-/// to the database's directory. Changes after the position are kept, also across restarts, within
+/// A named consumer of changes, whose position survives restarts. The position is the last commit that the consumer has
+/// acknowledged; it is stored in the database's directory. The database keeps the changes after it, up to
 /// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes).
 ///
-/// Read with [`Consumer::changes`], do the work, then call [`Consumer::acknowledge`]. After a crash the changes that
-/// were not acknowledged are returned again. Work that is safe to repeat, or that stores the commit's number with its
-/// result, loses nothing and is effective once.
+/// Read with [`Consumer::changes`], do the work, then call [`Consumer::acknowledge`]. After a crash, the changes that
+/// were not acknowledged are returned again. If the work is safe to repeat, or stores the commit's number with its
+/// result, each change takes effect exactly once.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -251,12 +254,12 @@ impl Consumer {
         Ok(Changes::new(self.inner.feed()?, options.filter))
     }
 
-    /// Records durably that everything through the commit of number `commit` is done. It takes two flushes, and one of
-    /// the log, so call it for many changes at once, for example once a second. An older commit has no effect.
+    /// Records durably that all changes through the commit of number `commit` are done. An older commit has no effect.
+    /// The call takes two flushes, and one of the log, so acknowledge many changes at once, for example once a second.
     ///
     /// # Errors
-    /// `Invalid` if there is no such commit yet; `TooOld` if the consumer has fallen behind too far; errors of writing.
-    /// After an error the position is unchanged.
+    /// `Invalid` if there is no such commit yet; `TooOld` as for [`Database::consumer`]; errors of writing. After an
+    /// error the position is unchanged.
     pub fn acknowledge(&mut self, commit: u64) -> Result<()> {
         self.inner.acknowledge(commit)
     }
@@ -268,18 +271,18 @@ impl Changes {
     }
 
     /// Returns the next change, or `None` if there is none now. With a filter, the reader skips changes that have no
-    /// selected operation. What the previous change needed is no longer kept.
+    /// selected operation. The call lets the database free what the previous change needed.
     ///
     /// # Errors
-    /// `TooOld` if the reader fell behind too far; the message names a commit from which it can begin again. `Closed`;
-    /// `Corruption`; errors of reading the disk.
+    /// `TooOld` if the changes are no longer kept; the message names a commit from which a new reader can begin.
+    /// `Closed`; `Corruption`; errors of reading the disk.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Change<'_>>> {
         let has_advanced = self.advance()?;
         Ok(has_advanced.then(|| Change { inner: self.feed.change(), filter: &self.filter }))
     }
 
-    /// Returns the next change. Waits for it for at most `at_most`, and returns `None` after that.
+    /// Returns the next change. If there is none, waits for one for at most `at_most`, and then returns `None`.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -332,9 +335,9 @@ impl Changes {
         Ok(false)
     }
 
-    /// Makes the next call of [`Changes::next`] or [`Changes::wait`] return the same change again. Use it after an
-    /// error of reading the change, so that it is not skipped. Has no effect before the first change, and after a
-    /// call that returned none.
+    /// Makes the next call of [`Changes::next`] or [`Changes::wait`] return the same change again. Call it after an
+    /// error of reading the change, so that the change is not skipped. It has no effect before the first change, and
+    /// after a call that returned `None`.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -352,8 +355,8 @@ impl Changes {
         self.repeats = self.feed.has_current();
     }
 
-    /// Returns whether [`Changes::next`] has something to return now: another commit, or an error. If not, `waker` is
-    /// woken once when it has. Use it for tasks that must not block; it needs no runtime.
+    /// Returns whether [`Changes::next`] would return a change or an error now. If it would return `None`, `waker` is
+    /// woken once as soon as that changes. Use it in tasks that must not block; it needs no runtime.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -382,8 +385,8 @@ impl Changes {
         self.feed.is_ready(waker) || self.repeats
     }
 
-    /// Returns the number of the last commit that the reader has passed: begin after it to continue from here. The
-    /// change that [`Changes::next`] returned last is not passed yet.
+    /// Returns the number of the last commit that the reader has passed. A new reader that begins after this commit
+    /// continues here. The change that [`Changes::next`] returned last is not passed yet.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.feed.passed()
@@ -397,40 +400,41 @@ impl<'a> Change<'a> {
         self.inner.commit_number()
     }
 
-    /// Returns when the commit was made, in milliseconds since 1970. 0 means that the time is unknown, because nothing
-    /// had read changes since the database was opened.
+    /// Returns when the commit was made, in milliseconds since 1970. 0 means that the time is unknown: the database had
+    /// not had a reader of changes since it was opened.
     #[must_use]
     pub fn time_ms(&self) -> u64 {
         self.inner.time_ms()
     }
 
-    /// Returns whether the transaction was so large that parts of it were written before its commit. Only then can the
-    /// operations have a key several times.
+    /// Returns whether the transaction was so large that parts of it were written before its commit. Only in such a
+    /// change can a key occur several times.
     #[must_use]
     pub fn is_in_parts(&self) -> bool {
         self.inner.is_in_parts()
     }
 
-    /// Returns the operations: first the changes of whole tables, then, table by table, range deletes, puts and
-    /// deletes. Applied in this order they lead to the state after the commit. A key that a large transaction wrote
-    /// several times can occur several times: the last operation counts.
+    /// Returns the operations of the change: first the changes of whole tables, then, table by table, range deletes,
+    /// puts and deletes. Applied in this order, they lead to the state after the commit. If a large transaction wrote a
+    /// key several times, the key can occur several times, and its last operation counts.
     ///
     /// # Errors
-    /// `TooOld`; errors of reading the disk.
+    /// `TooOld` if the change is no longer kept; errors of reading the disk.
     pub fn operations(&self) -> Result<Operations<'a>> {
         Ok(Operations { inner: self.inner.operations()?, filter: self.filter })
     }
 
     /// Writes the change to `out` in a form that [`Database::apply_changes`] reads, and returns the number of bytes.
-    /// Several changes can follow each other. The memory is 128 KiB, and a piece of a long value.
+    /// You can write several changes one after the other. The call needs 128 KiB of memory, and a piece of a long
+    /// value.
     ///
     /// # Errors
-    /// `Invalid` if the reader has a filter: a part of a change cannot be applied; `TooOld`; errors of `out` and of
-    /// reading the disk.
+    /// `Invalid` if the reader has a filter, because a part of a change cannot be applied; `TooOld` if the change is no
+    /// longer kept; errors of `out` and of reading the disk.
     pub fn write_to(&mut self, out: &mut dyn Write) -> Result<u64> {
         if !self.filter.is_all() {
             let message =
-                "a change that was filtered is not whole; read the changes without a filter to write them";
+                "a filtered change is incomplete and cannot be written; read the changes without a filter";
             return Err(Error::invalid(message));
         }
         write::write(self.inner, out)
@@ -441,7 +445,7 @@ impl Operations<'_> {
     /// Returns the next operation, or `None` after the last.
     ///
     /// # Errors
-    /// `TooOld` if the reader fell behind too far meanwhile; `Corruption`; errors of reading the disk.
+    /// `TooOld` if the change is no longer kept; `Corruption`; errors of reading the disk.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Operation<'_>>> {
         let filter = self.filter;

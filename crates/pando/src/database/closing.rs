@@ -20,9 +20,10 @@ impl fmt::Debug for OnClose {
 }
 
 impl Database {
-    /// Calls `call` once when the database is closed, unless the last `Arc` was dropped before: to stop what runs in
-    /// other threads, and would only find out from its next call. The database is closed already, and its directory may
-    /// be open elsewhere. O(calls that wait), amortised.
+    /// Calls `call` once when the database is closed, to stop work in other threads that would notice the closing only
+    /// at their next call to the database. At that time the database is already closed, and another process may have
+    /// opened its directory. The database keeps only a weak reference: if you drop the last `Arc` before, nothing is
+    /// called. O(registered calls), amortised.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,18 +50,19 @@ impl Database {
         calls.push(Arc::downgrade(call));
     }
 
-    /// Returns whether the database was closed.
+    /// Returns whether [`Database::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.shared.store.is_closed()
     }
 
     /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
-    /// `Closed`. Open snapshots can still be read, until the directory is opened for writing again: the new writer may
-    /// reuse pages that they need, and their reads fail with `Closed`, too. Statements of SQL that run in other threads
-    /// are stopped. A second call has the same result.
+    /// `Closed`. SQL statements that run in other threads are stopped. Open snapshots stay readable until the directory
+    /// is opened for writing again: the new writer may reuse pages that they need, and then their reads fail with
+    /// `Closed`, too. A second call has the same result as the first.
     ///
     /// # Errors
-    /// `Invalid` in a function that [`Database::check_all`] calls: nothing is closed then. Those of writing.
+    /// `Invalid` if a function that [`Database::check_all`] calls makes this call: the database then stays open. Errors
+    /// of the last sync.
     pub fn close(&self) -> Result<()> {
         self.shared.close()
     }

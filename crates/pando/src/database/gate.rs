@@ -1,8 +1,8 @@
 //! The gate that lets one transaction commit before the others: a last retry, or one that asked for it.
 //!
-//! A closure that is retried behind the gate can wait for another thread, for a lock of the program's or for a second
-//! database, and that thread for the gate. So a gate that a thread holds keeps others out for a limited time. After
-//! that they commit as if it were open, and the closure can meet a conflict once more.
+//! A closure that is retried while its thread holds the gate can wait for another thread, for a lock of the program's
+//! or for a second database, and that thread can wait for the gate. So a gate that a thread holds keeps others out only
+//! for a limited time. After that they commit as if it were open, and the closure can have another conflict.
 
 use base::sync::{Condvar, Mutex, MutexGuard, lock, wait, wait_at_most};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ impl Gate {
         Some(Held { gate: self })
     }
 
-    /// Takes the gate for a handle, if nobody has it. [`Gate::open`] ends that.
+    /// Takes the gate for a handle, if it is free. Returns whether it did. [`Gate::open`] gives it back.
     pub fn try_hold(&self) -> bool {
         let mut state = lock(&self.state);
         if state.holder.is_some() {

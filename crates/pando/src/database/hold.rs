@@ -1,14 +1,15 @@
-//! Transactions that hold back the commits of all others while they run.
+//! Transactions that hold back all other commits while they run.
 
 use super::{Database, Shared};
 use crate::transaction::Transaction;
 use base::Result;
 use std::sync::Arc;
 
-/// The commit gate, held by a handle: nothing else commits until it is dropped. It belongs to no thread, and can be
-/// sent to another one.
+/// The commit gate, held by a handle: nothing else commits until the handle is dropped. It belongs to no thread, and
+/// can be sent to another one.
 ///
-/// A thread that holds one must not commit in another way: that commit would wait for the gate forever.
+/// A thread that holds it must commit only through [`CommitHold::commit`]. Any other commit in that thread would wait
+/// for the gate forever.
 #[derive(Debug)]
 #[must_use = "the gate opens again when this is dropped"]
 pub struct CommitHold {
@@ -16,13 +17,13 @@ pub struct CommitHold {
 }
 
 impl Database {
-    /// Holds back all commits from now on, so that a transaction that begins after this, and commits through
-    /// [`CommitHold::commit`], meets no conflict. Returns `None` if another transaction holds them back. Commits that
-    /// are already past the gate can still interfere.
+    /// Holds back all other commits from now on. A transaction that begins after this, and commits through
+    /// [`CommitHold::commit`], has no conflict, except with commits that were already past the gate. Returns `None` if
+    /// another handle or transaction holds commits back.
     ///
-    /// It is for what other databases call an exclusive or immediate transaction. Other writers wait without a limit
-    /// of time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which needs no hold
-    /// unless conflicts persist.
+    /// Use it for what other databases call an exclusive or immediate transaction. Other writers wait without a limit
+    /// of time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which holds back other
+    /// commits only if conflicts persist.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -46,7 +47,7 @@ impl Database {
 }
 
 impl CommitHold {
-    /// Commits a transaction past the gate. Returns the number of the commit.
+    /// Commits a transaction past the gate, and returns the number of the commit.
     ///
     /// # Errors
     /// Those of [`Transaction::commit`]. `Invalid` if the transaction belongs to another database than this handle; the
@@ -57,11 +58,11 @@ impl CommitHold {
     }
 
     /// Checks that a transaction, which may have begun before the gate was held, conflicts with nothing that was
-    /// committed since it began. If it does not, it meets no conflict in [`CommitHold::commit`] either, because nothing
+    /// committed since it began. If the check succeeds, [`CommitHold::commit`] has no conflict, either, because nothing
     /// else commits. The exceptions are commits that were already past the gate when it was taken, and what the
     /// transaction reads or writes after the check.
     ///
-    /// It takes as long as the same check does in a commit: up to one look-up for each key that the transaction read.
+    /// The check takes as long as the same check in a commit: up to one look-up for each key that the transaction read.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

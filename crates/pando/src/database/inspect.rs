@@ -10,19 +10,21 @@ use store::stats::{Stats, TableStats};
 use store::{OpenReader, ReaderId};
 
 impl Database {
-    /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum
-    /// and structural rule. Commits go on, but checkpoints wait.
+    /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum and
+    /// structural rule. Commits continue, but checkpoints wait.
     ///
     /// # Errors
-    /// `Corruption` with the first problem.
+    /// `Corruption` with the first problem; `Closed`.
     pub fn check(&self) -> Result<Report> {
         self.shared.store.check()
     }
 
-    /// Does what [`Database::check`] does, but continues after a problem, and returns all counts and all problems.
-    /// `progress` is called with the counts after each table, and [can end the check](ProgressResult). It may read, but
-    /// should not write, because a write can wait for a checkpoint. In it, [`Database::checkpoint`], `compact`, `check`
-    /// and `close` fail with `Invalid`.
+    /// Checks the database as [`Database::check`] does, but continues after a problem, and returns all counts and all
+    /// problems.
+    ///
+    /// Calls `progress` with the counts after each table; `progress` [can end the check](ProgressResult). It may read,
+    /// but should not write, because a write can wait for a checkpoint. In it, [`Database::checkpoint`], `compact`,
+    /// `check` and `close` fail with `Invalid`.
     ///
     /// # Errors
     /// `Closed`, and those of `progress`. Problems are not errors here: the findings list them.
@@ -30,8 +32,8 @@ impl Database {
         self.shared.store.check_all(&mut |report| progress(report).into_result())
     }
 
-    /// Returns the id of the database, and its fork. Every copy of a database has its id. The fork is 0 until the
-    /// database is restored from a backup, and another random number after each restore.
+    /// Returns the id of the database and its fork. Every copy of a database has the same id. The fork is 0 until the
+    /// database is restored from a backup; each restore draws another one at random.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -52,8 +54,8 @@ impl Database {
         (lineage.database.0, lineage.fork)
     }
 
-    /// Returns the time of the database in milliseconds since 1970: the one by which entries expire, and that commits
-    /// have. It never goes back, and can be ahead of the wall clock.
+    /// Returns the time of the database, in milliseconds since 1970. Entries expire and commits are dated by this time.
+    /// It never goes back, and can be ahead of the wall clock.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -135,8 +137,8 @@ impl Database {
         self.shared.store.advise(assumed, (measured > 0).then_some(measured))
     }
 
-    /// Returns the open snapshots and transactions, oldest first: what each keeps from being freed, since when, and
-    /// where in the program it was begun. Waits for at most the current step of a checkpoint.
+    /// Returns the open snapshots and transactions, oldest first: what each keeps from being freed, since when it is
+    /// open, and where in the program it was begun. It waits for at most the current step of a checkpoint.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -152,10 +154,10 @@ impl Database {
         self.shared.store.readers()
     }
 
-    /// Lets an open snapshot or transaction expire, as it would if it kept too much: its next call fails with
-    /// `SnapshotTooOld`, a transaction cannot commit any more, and what only it kept is freed. What it is reading at
-    /// this moment, and what an open cursor looks at, stays until that ends, and a commit that is under way succeeds as
-    /// it would have. Returns `false` if it has ended or expired already. O(open readers).
+    /// Makes an open snapshot or transaction expire, as one does that kept too much for too long: its next call fails
+    /// with `SnapshotTooOld`, a transaction can no longer commit, and what only it kept is freed. A read or commit that
+    /// is already in progress ends normally, and what an open cursor uses stays until the cursor is closed. Returns
+    /// `false` if the snapshot or transaction has already ended or expired. O(open readers).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

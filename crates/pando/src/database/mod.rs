@@ -67,6 +67,9 @@ const GATED_ATTEMPTS: u32 = 4;
 
 impl Database {
     /// Opens the database in the directory `path` with default options, or creates it.
+    ///
+    /// # Errors
+    /// As for [`Builder::create`].
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Builder::default().create(path)
     }
@@ -74,17 +77,18 @@ impl Database {
     /// Opens the existing database in the directory `path` with default options.
     ///
     /// # Errors
-    /// `Missing` if there is no database.
+    /// As for [`Builder::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Builder::default().open(path)
     }
 
     /// Opens the database in the directory `path` for reading only, with default options; see [`Builder::read_only`].
+    /// The errors are those of [`Builder::open`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
         Builder::default().read_only(true).open(path)
     }
 
-    /// Returns a builder, to open or create a database with options.
+    /// Returns a builder for opening or creating a database with options.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -126,26 +130,28 @@ impl Database {
         Ok(Database { shared: Arc::new(shared) })
     }
 
-    /// Returns whether another process has the database open for writing, and this process follows it; see
+    /// Returns whether another process has the database open for writing and this process follows it; see
     /// [`Builder::read_only`].
     pub fn is_beside_writer(&self) -> bool {
         self.shared.store.is_beside()
     }
 
-    /// Waits until later snapshots show at least what the writing process had acknowledged when this was called.
-    /// Without this call they do so a few milliseconds later. It does nothing unless another process writes the
-    /// database.
+    /// Waits until new snapshots show at least what the writing process had acknowledged when this was called. Without
+    /// this call they show it a few milliseconds later. If no other process writes the database, the call does nothing.
     ///
     /// # Errors
-    /// The error that keeps this process from following the writer. Snapshots then still show what they showed before.
-    /// `Full` if snapshots have taken all reader slots; `Latched` if the thread that follows
-    /// the writer panicked: open the database again.
+    /// The error that keeps this process from following the writer; snapshots then show what they showed before. `Full`
+    /// if snapshots have taken all reader slots; `Latched` if the thread that follows the writer panicked: open the
+    /// database again.
     pub fn catch_up(&self) -> Result<()> {
         self.shared.store.check_process()?;
         self.shared.following.as_ref().map_or(Ok(()), Following::catch_up)
     }
 
     /// Takes a read-only snapshot of everything acknowledged so far. It takes nanoseconds: no allocation, no lock.
+    ///
+    /// # Errors
+    /// `Closed`; `Full` if 65,536 snapshots and transactions are open.
     #[inline]
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot> {
@@ -153,6 +159,10 @@ impl Database {
     }
 
     /// Begins a read-write transaction with the database's default isolation and durability.
+    ///
+    /// # Errors
+    /// `Closed`; `Full` if 65,536 snapshots and transactions are open; the error of the last checkpoint if memory is
+    /// full because it failed.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_with(&self.shared.builder.transactions)
@@ -180,7 +190,7 @@ impl Database {
         Transaction::begin(&self.shared, *options)
     }
 
-    /// Returns the default isolation and durability of transactions.
+    /// Returns the isolation and durability of transactions that [`Database::begin`] begins.
     #[must_use]
     pub fn transaction_options(&self) -> TransactionOptions {
         self.shared.builder.transactions
@@ -212,7 +222,7 @@ impl Database {
         self.write_with(&self.shared.builder.transactions, work)
     }
 
-    /// Does what [`Database::write`] does, in transactions with these options.
+    /// Runs `work` as [`Database::write`] does, in transactions with these options.
     ///
     /// ```
     /// # use pando::{Database, Durability, TransactionOptions};
@@ -320,8 +330,8 @@ impl Database {
     }
 
     /// Makes the database a replica, or ends that. In a replica, only [`Database::apply_changes`] and
-    /// [`Database::apply_changes_across_forks`] write; the commit of any other transaction that wrote something returns
-    /// `ReadOnly`. So the database cannot make a commit of its own, after which it could no longer follow the other
+    /// [`Database::apply_changes_across_forks`] write; the commit of any other transaction that wrote something fails
+    /// with `ReadOnly`. So the database cannot make a commit of its own, which would keep it from following the other
     /// database. This setting is not stored: set it again after each opening, before the database is used.
     ///
     /// ```
@@ -346,13 +356,19 @@ impl Database {
         self.shared.is_replica.load(Ordering::SeqCst)
     }
 
-    /// Returns a copy of the value of `key`, read through a new snapshot. `None` if the key does not exist.
+    /// Returns a copy of the value of `key`, read through a new snapshot, or `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// As for [`Database::snapshot`] and [`Snapshot::get`].
     #[track_caller]
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.snapshot()?.get(table, key.as_ref())
     }
 
     /// Sets `key` to `value` in a transaction of its own.
+    ///
+    /// # Errors
+    /// As for [`Transaction::put`] and [`Transaction::commit`].
     #[track_caller]
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(|tx| tx.put(table, key.as_ref(), value.as_ref()))
@@ -383,9 +399,9 @@ impl Database {
     /// before its commit is acknowledged: for a flush, for other commits, for memory, for merge debt or for room in
     /// the log.
     ///
-    /// Use it on a thread that must not wait, such as one that serves many sockets: write there if it returns false,
-    /// and hand the write to another thread otherwise. It is an estimate that takes tens of nanoseconds: work of
-    /// other threads can still make the commit wait, rarely and briefly.
+    /// Use it on a thread that must not wait, such as one that serves many sockets: write there if it returns `false`,
+    /// and hand the write to another thread if it returns `true`. The result is an estimate that takes tens of
+    /// nanoseconds: work of other threads can still make the commit wait, rarely and briefly.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -405,8 +421,12 @@ impl Database {
             || store.would_delay(bytes as u64)
     }
 
-    /// Makes a checkpoint now: merges everything committed so far into the trees. Never needed for correctness; it
-    /// makes the next opening and the next scan quicker.
+    /// Makes a checkpoint now: merges everything committed so far into the trees. No program needs it for correctness;
+    /// it makes the next opening and the next scan quicker.
+    ///
+    /// # Errors
+    /// `Full` if the disk or the memory is full; `Latched` after an earlier failure; `Invalid` within a function that
+    /// [`Database::check_all`] calls; `ReadOnly`; `Closed`; errors of the disk.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.store.checkpoint()?;
         self.shared.signals.set_full(self.shared.store.pressure().is_full());
@@ -416,12 +436,15 @@ impl Database {
     }
 
     /// Makes everything committed so far durable, including `Buffered` and `Lazy` commits.
+    ///
+    /// # Errors
+    /// `Latched` after an earlier failure; `Closed`; errors of the disk.
     pub fn sync(&self) -> Result<()> {
         self.shared.store.sync()
     }
 
-    /// Checks, without waiting for the disk, that no earlier failure has stopped all writing. A disk that has failed
-    /// since the last flush is noticed by the next one.
+    /// Checks, without waiting for the disk, that no earlier failure has stopped all writing. If the disk has failed
+    /// since the last flush, only the next flush notices it.
     ///
     /// # Errors
     /// [`Latched`](crate::ErrorKind::Latched) after such a failure; [`ReadOnly`](crate::ErrorKind::ReadOnly);
@@ -439,9 +462,9 @@ impl Database {
         self.shared.store.check_writes()
     }
 
-    /// Returns why writes fail because the disk is full, or `None` if they do not. Reads go on, and so do commits
-    /// that only delete. The state ends by itself after space becomes free: within a second, or with the next
-    /// checkpoint.
+    /// Returns the error with which writes fail because the disk is full, or `None` while there is room. On a full
+    /// disk, reads and commits that only delete continue. The state ends by itself after space becomes free: within a
+    /// second, or with the next checkpoint.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -469,7 +492,7 @@ impl Shared {
         self.gate.is_held()
     }
 
-    /// Waits while another transaction holds the gate. It costs one load if nobody holds it.
+    /// Waits while another transaction holds the gate. It costs one load if the gate is free.
     #[inline]
     pub fn pass_gate(&self) {
         self.gate.pass();

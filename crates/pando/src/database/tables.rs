@@ -6,15 +6,15 @@ use std::time::Duration;
 use store::ttl::Ttl;
 use store::{Compression, RequestedLayout as Layout, Table};
 
-/// Options of a table, which stores all of them. [`Database::ensure_table_with`] rejects a table with other options.
+/// The options of a table, all of which are stored with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableOptions {
     /// The layout of the table on disk.
     pub layout: Layout,
-    /// The time that an entry lives after its put; `None`: until it is deleted.
+    /// The time that an entry lives after its put; `None` keeps entries until they are deleted.
     pub ttl: Option<Duration>,
-    /// Whether each entry has a TTL of its own instead.
+    /// Whether each entry has a TTL of its own, instead of one TTL for the table.
     pub ttl_by_key: bool,
     /// The compression of the pages of an LSM table.
     pub compression: Compression,
@@ -36,11 +36,12 @@ impl TableOptions {
         TableOptions { layout, ..TableOptions::default() }
     }
 
-    /// Sets how long entries live: `ttl`, at least 1 ms, after their put. From then on the entry does not exist for a
-    /// snapshot or transaction whose first read of a table with a TTL comes later, and later merges free its space.
-    /// Another put of the key starts the time again. The time is the clock's, in milliseconds; if the clock goes back,
-    /// time stands still until the clock has caught up. A TTL costs 8 bytes for each entry; a table without a TTL has
-    /// no such cost.
+    /// Sets how long entries live: `ttl`, at least 1 ms, after their put. Another put of the key starts the time again.
+    ///
+    /// An entry that has expired does not exist for a snapshot or transaction whose first read of a table with a TTL
+    /// comes after that; later merges free its space. The time is that of the database's clock, in milliseconds; if the
+    /// clock goes back, time stands still until the clock has caught up. A TTL costs 8 bytes for each entry. A table
+    /// without a TTL has no such cost.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -65,9 +66,9 @@ impl TableOptions {
         TableOptions { ttl: Some(ttl), ..self }
     }
 
-    /// Gives each entry a TTL of its own, which [`put_with_ttl`](crate::Transaction::put_with_ttl) sets. What is put
-    /// otherwise never expires. It costs 8 bytes for each entry, and cannot be changed later; a table has either this
-    /// or [`TableOptions::ttl`].
+    /// Gives each entry a TTL of its own, which [`put_with_ttl`](crate::Transaction::put_with_ttl) sets. Entries of
+    /// every other put never expire. The option costs 8 bytes for each entry, and cannot be changed later. A table has
+    /// either this option or [`TableOptions::ttl`].
     #[must_use]
     pub fn ttl_by_key(self) -> Self {
         TableOptions { ttl_by_key: true, ..self }
@@ -83,9 +84,9 @@ impl TableOptions {
         }
     }
 
-    /// Sets the compression of leaves that merges write, for LSM tables only. It saves disk space, reads and writes,
-    /// for a few microseconds each time a leaf is read from disk; pages in memory are not compressed. Each leaf is
-    /// compressed by itself, and stored uncompressed if it does not get shorter.
+    /// Sets the compression of leaves that merges write, for LSM tables only. Compression saves disk space, reads and
+    /// writes, and costs a few microseconds each time a leaf is read from disk. Pages in memory are not compressed.
+    /// Each leaf is compressed by itself, and stored uncompressed if it does not get shorter.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -141,8 +142,11 @@ impl TableOptions {
 }
 
 impl Database {
-    /// Returns the table named `name`, or `None` if there is none. The call only looks: it creates nothing and writes
-    /// nothing. [`Database::create_table`] creates a table, [`Database::ensure_table`] does either.
+    /// Returns the table named `name`, or `None` if there is none. The call writes nothing. [`Database::create_table`]
+    /// creates a table; [`Database::ensure_table`] opens or creates one.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is empty or too long; `Closed`; errors of reading the disk.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -160,15 +164,15 @@ impl Database {
     /// Creates a table with these options, in a transaction of its own.
     ///
     /// # Errors
-    /// `Exists` if there is already a table of this name, whatever its options; `Invalid` for options that are not
-    /// possible, and for a name that is empty or too long.
+    /// `Exists` if there is already a table of this name, whatever its options; `Invalid` for options that contradict
+    /// each other, and for a name that is empty or too long; those of [`Database::write`].
     pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
         self.write(|tx| tx.create_table(name, options))
     }
 
     /// Returns the table named `name`, and creates it with the default options if it does not exist. An existing table
-    /// is returned as it is, whatever its options. Nothing is written if the table exists, so the call also works on a
-    /// read-only database then. If two threads call it at once, both get the same table.
+    /// is returned as it is, whatever its options. If the table exists, nothing is written, so the call then also works
+    /// on a read-only database. If two threads call it at once, both get the same table.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -216,8 +220,7 @@ impl Database {
         }
     }
 
-    /// Drops a table and everything in it. Snapshots that see the table still see it; its space is freed after they
-    /// end.
+    /// Drops a table and everything in it. Snapshots that see the table keep it; its space is freed after they end.
     ///
     /// # Errors
     /// `Missing` if the table does not exist.
@@ -239,8 +242,8 @@ impl Database {
         })
     }
 
-    /// Changes the layout of a table while it is in use: new entries are written in the new layout, and existing ones
-    /// are rewritten in the background, a slice at a time. Reads and writes go on. After a crash the table is
+    /// Changes the layout of a table while it is in use: new entries are written in the new layout, and a background
+    /// thread rewrites existing ones, a slice at a time. Reads and writes continue. After a crash the table is
     /// readable, and the rewriting continues. [`Database::settle`] waits until it is done.
     ///
     /// ```
@@ -290,9 +293,9 @@ impl Database {
         })
     }
 
-    /// Sets how long entries of a table live after their put, including existing entries; `None`: until they are
-    /// deleted. Entries that have already expired stay expired, even if the new TTL is longer. Nothing is rewritten,
-    /// so it takes no time.
+    /// Sets how long entries of a table live after their put, including existing entries. `None` keeps entries until
+    /// they are deleted. Entries that have already expired stay expired, even if the new TTL is longer. Nothing is
+    /// rewritten, so the call takes no time.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -317,6 +320,9 @@ impl Database {
     }
 
     /// Returns all tables, ordered by name.
+    ///
+    /// # Errors
+    /// As for [`Database::snapshot`]; errors of reading the disk.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot()?.tables()
     }

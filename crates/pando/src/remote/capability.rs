@@ -1,6 +1,8 @@
-//! What a remote store cannot do although it can be asked for: by options of shared types, or by requests to a server.
+//! What the engine can do and a remote store cannot, where a program or a client can ask for it: options of shared
+//! types, and requests to a server.
 //!
-//! In a program, everything else that it cannot do is no method of its handles, and does not compile.
+//! Everything else that a remote store cannot do has no method on its handles, so a program that calls it does not
+//! compile.
 
 use crate::database::TableOptions;
 use base::{Error, Result};
@@ -9,8 +11,8 @@ use store::{Compression, RequestedLayout as Layout};
 
 /// A capability of the engine that a remote store does not have.
 ///
-/// Those of tables are refused by the store's handles. The others are refused by a server over a store, which has an
-/// operation for each of them.
+/// The handles of a store reject those that concern tables. A server over a store rejects the others, for which it has
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
@@ -22,15 +24,15 @@ pub enum Capability {
     TtlByKey,
     /// Changes of a table that exists, other than its name.
     TableChanges,
-    /// The durability that a single write chooses.
+    /// A durability for a single write.
     Durability,
-    /// Numbers in the order of commits.
+    /// Numbers of commits, in the order of commits.
     CommitNumbers,
     /// The feed of changes, and its consumers.
     Changes,
     /// Backups.
     Backups,
-    /// Checkpoints, compactions and checks, and the list of those that run.
+    /// Checkpoints, compactions and checks, and the list of those in progress.
     Maintenance,
     /// Counters, sizes and options of a database, their history, and advice from them.
     Statistics,
@@ -47,7 +49,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All capabilities that can be refused.
+    /// All capabilities, each of which a store or a server can reject.
     pub const ALL: [Capability; 15] = [
         Capability::Layouts,
         Capability::Compression,
@@ -88,7 +90,7 @@ impl Capability {
         }
     }
 
-    /// Returns a sentence that says why a store does not have the capability, and what to do instead.
+    /// Returns a sentence that says why a remote store does not have the capability, and what to do instead.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
@@ -118,7 +120,7 @@ impl Capability {
         }
     }
 
-    /// Returns the error with which a store refuses this: `Invalid`, with [`Unsupported`] as its cause.
+    /// Returns the error with which a store rejects this capability: `Invalid`, with [`Unsupported`] as its cause.
     ///
     /// ```
     /// use pando::remote::{Capability, Unsupported};
@@ -132,15 +134,15 @@ impl Capability {
     }
 }
 
-/// The cause of the error with which a remote store refuses a [`Capability`]. Find it with [`Unsupported::in_error`].
+/// The cause of the error with which a remote store rejects a [`Capability`]. [`Unsupported::in_error`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What the store does not have.
+    /// The capability that the store does not have.
     pub capability: Capability,
 }
 
 impl Unsupported {
-    /// Returns the cause of `error` if a store refused a capability.
+    /// Returns the cause of `error` if a store rejected a capability, and `None` for every other error.
     #[must_use]
     pub fn in_error(error: &Error) -> Option<Unsupported> {
         std::error::Error::source(error)?.downcast_ref().copied()

@@ -25,9 +25,9 @@ const MAX_PAGE: Most = Most { records: 4096, bytes: 4 << 20 };
 type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 /// A cursor over records of a remote store, in key order. It reads a page of records ahead, as of the beginning of its
-/// snapshot or transaction; every value is read with its key.
+/// snapshot or transaction. It reads every value with its key.
 ///
-/// It moves as a [`Cursor`](crate::Cursor) does: off an end, a step back leads to the record at that end.
+/// It moves as a [`Cursor`](crate::Cursor) does: after a move past an end, a step back leads to the record at that end.
 ///
 /// ```no_run
 /// # fn total(db: &pando::remote::RemoteDatabase, table: &pando::Table) -> pando::Result<usize> {
@@ -56,7 +56,7 @@ pub struct RemoteCursor<'a> {
     /// The part of the span after `ahead`, in that direction; `None` if it holds nothing.
     rest: Option<Span>,
     page: Most,
-    /// The page after a turn.
+    /// The size of the first page, and of the first one after a change of direction.
     first: Most,
 }
 
@@ -97,28 +97,28 @@ impl<'a> RemoteCursor<'a> {
         }
     }
 
-    /// Returns the keys that the cursor was opened for.
+    /// Returns the span for which the cursor was opened.
     #[must_use]
     pub fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Sets the size of the first page, in records and in bytes of values, up to a limit. Call it before the first
-    /// move. Otherwise the first page has 64 records. Each further page has twice as many as the page before it. A page
-    /// is read as a whole, and counts as read.
+    /// Sets the size at which the first page ends: this many records or bytes of values, up to a limit. Call it before
+    /// the first move. Without it, the first page has 64 records. Each further page has twice as many as the page
+    /// before it. A page is read as a whole, and all of it counts as read.
     pub fn expect(&mut self, records: usize, bytes: usize) {
         let (records, bytes) = (records.clamp(1, MAX_PAGE.records), bytes.clamp(1, MAX_PAGE.bytes));
         self.first = Most { records, bytes };
         self.page = self.first;
     }
 
-    /// Returns the current record. `None` before the first, after the last, and before the first move.
+    /// Returns the current record, or `None` before the first move, before the first record and after the last.
     #[must_use]
     pub fn current(&self) -> Lent<'_> {
         self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
     }
 
-    /// Returns the key of the current record.
+    /// Returns the key of the current record, or `None` if the cursor is on no record.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.current.as_ref().map(|(key, _)| &key[..])
@@ -140,13 +140,13 @@ impl<'a> RemoteCursor<'a> {
         Ok(self.current.as_ref().map(|(_, value)| ValueReader::of(value.clone())))
     }
 
-    /// Moves to the next record. Returns whether there is one.
+    /// Moves to the next record. Returns whether there is such a record.
     pub fn advance(&mut self) -> Result<bool> {
         self.step(Order::Forward)?;
         Ok(self.place == Place::On)
     }
 
-    /// Moves to the previous record. Returns whether there is one.
+    /// Moves to the previous record. Returns whether there is such a record.
     pub fn retreat(&mut self) -> Result<bool> {
         self.step(Order::Backward)?;
         Ok(self.place == Place::On)
@@ -187,13 +187,14 @@ impl<'a> RemoteCursor<'a> {
         self.seek(key).map(begun)
     }
 
-    /// Passes the records after the current one that are in memory to `each`, at most `most`: the key, nothing, and the
-    /// value. It ends on the last one passed, and returns their number.
+    /// Calls `each` on the records after the current one that are in memory, at most `most`, and returns their number.
+    /// The arguments of `each` are the key, an empty slice, and the value. The cursor moves to the last of these
+    /// records.
     pub fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
         self.run(Order::Forward, most, each)
     }
 
-    /// Does what [`RemoteCursor::run_on`] does, in the other direction.
+    /// Calls `each` as [`RemoteCursor::run_on`] does, on the records before the current one.
     pub fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
         self.run(Order::Backward, most, each)
     }
@@ -216,7 +217,7 @@ impl<'a> RemoteCursor<'a> {
     /// Returns `None`: a remote store has no pages to lend records from.
     ///
     /// # Errors
-    /// None.
+    /// None; the result has the type that [`RecordCursor`](crate::RecordCursor) needs.
     pub fn lend_run(&mut self, _most: usize) -> Result<Option<LentRun>> {
         Ok(None)
     }

@@ -27,7 +27,7 @@ const SWEPT_AT_ONCE: usize = 1000;
 
 /// A database in a remote store. A clone is another handle on the same connections. It is `Send` and `Sync`.
 ///
-/// All calls block their thread until the store has responded.
+/// Every call that needs the store blocks its thread until the store has responded.
 ///
 /// ```no_run
 /// use pando::Result;
@@ -63,19 +63,19 @@ impl From<Error> for Failed {
 }
 
 impl RemoteDatabase {
-    /// Returns a database over `store`. Adapters call it.
+    /// Returns a database over `store`. Adapters call this; programs call the adapter.
     pub fn over(store: Arc<dyn Store>) -> Self {
         RemoteDatabase { store, repeats: Arc::default(), memory: None }
     }
 
-    /// Limits the memory that the writes of open transactions take, together with those of the other databases that
-    /// have this limit. Without it, each transaction has only the limit of the store ([`Limits`]).
+    /// Limits the memory that the writes of open transactions take. Databases that get a clone of the same `memory`
+    /// share the limit. Without it, only the store limits the size of each transaction ([`Limits`]).
     #[must_use]
     pub fn with_write_memory(self, memory: Arc<WriteMemory>) -> Self {
         RemoteDatabase { memory: Some(memory), ..self }
     }
 
-    /// Returns the largest keys, values and transactions that the store takes.
+    /// Returns the largest keys, values and transactions that the store accepts.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.store.limits()
@@ -87,7 +87,7 @@ impl RemoteDatabase {
         self.store.id()
     }
 
-    /// Returns a number that this open database shares with its clones alone, as
+    /// Returns a number that distinguishes this open database from others in this process, as
     /// [`Database::instance`](crate::Database::instance) does.
     #[must_use]
     pub fn instance(&self) -> usize {
@@ -100,9 +100,9 @@ impl RemoteDatabase {
         self.store.connections()
     }
 
-    /// Returns how often [`RemoteDatabase::write`] had to run a transaction again, or a read had to begin again, since
-    /// the database was opened, by this handle and its clones. A number that grows fast means that transactions change
-    /// the same records, or that one of them stays open for long.
+    /// Returns how many times [`RemoteDatabase::write`] ran a transaction again, or a read began again, since the
+    /// database was opened, by this handle and its clones. A number that grows fast means that transactions change the
+    /// same records, or that one of them stays open for long.
     #[must_use]
     pub fn repeats(&self) -> u64 {
         self.repeats.load(Ordering::SeqCst)
@@ -123,9 +123,9 @@ impl RemoteDatabase {
         RemoteTransaction::begin(&self.store, isolation, self.memory.clone())
     }
 
-    /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and if the connection
-    /// is lost during the commit and it is certain that nothing was written: at most 16 times, with random pauses of up
-    /// to 64 ms. A connection that is lost during a read ends it with `Io`.
+    /// Runs `work` in a serializable transaction and commits it. It makes at most 16 attempts, with random pauses of up
+    /// to 64 ms. It tries again after a conflict, and if the connection is lost during the commit and nothing can have
+    /// been written. A connection that is lost during a read ends it with `Io`.
     ///
     /// `work` can run several times, so its effects outside the transaction must be safe to repeat.
     ///
@@ -135,7 +135,7 @@ impl RemoteDatabase {
         self.write_with(Isolation::Serializable, work)
     }
 
-    /// Does what [`RemoteDatabase::write`] does, in transactions with this isolation.
+    /// Runs `work` as [`RemoteDatabase::write`] does, in transactions with this isolation.
     ///
     /// # Errors
     /// As for [`RemoteDatabase::write`].
@@ -169,13 +169,14 @@ impl RemoteDatabase {
         })
     }
 
-    /// Runs `work` on a snapshot, and on a new one after a conflict: at most 16 times, with random pauses of up to
-    /// 64 ms, and not after two seconds. A store can have conflicts of reads alone, even if the transactions that
-    /// write have other records: it may know what a transaction has read only for larger parts of a table.
+    /// Runs `work` on a snapshot, and on a new snapshot after a conflict: at most 16 times, with random pauses of up to
+    /// 64 ms, and not after two seconds. A store can report a conflict for reads alone, even if the writing
+    /// transactions changed other records, because it may track what a transaction has read only for larger parts of a
+    /// table.
     ///
     /// `work` can run several times, so its effects must be safe to repeat. It may return the snapshot. What it has
-    /// read is certain to fit a serial order of the commits once the snapshot was dropped, unless the connection was
-    /// lost before that.
+    /// read is certain to fit a serial order of the commits once the snapshot is dropped, unless the connection was
+    /// lost before.
     ///
     /// ```no_run
     /// use pando::remote::RemoteDatabase;
@@ -219,14 +220,14 @@ impl RemoteDatabase {
         attempt().map_err(|(Failed::Again(error) | Failed::ForGood(error))| error)
     }
 
-    /// Returns the value of `key` in one round trip. `None` if the key does not exist. It reads again after a conflict,
-    /// as [`RemoteDatabase::read`] does.
+    /// Returns the value of `key` in one round trip, or `None` if the key does not exist. It reads again after a
+    /// conflict, as [`RemoteDatabase::read`] does.
     ///
-    /// It returns the newest committed value. One record by itself fits a serial order of all transactions, so the
+    /// It returns the newest committed value. A single record always fits a serial order of all transactions, so the
     /// store need not remember that it was read: `get` takes no memory there, and causes no conflicts. There is one
-    /// exception. A transaction that began before `table` was renamed, and writes to it through the old name, counts
-    /// as earlier than the renaming; until it commits, `get` through the new name does not see what it writes. A
-    /// snapshot has no such exception.
+    /// exception. A transaction that began before `table` was renamed, and writes to it through the old name, counts as
+    /// earlier than the renaming; until it commits, `get` through the new name does not see what it writes. A snapshot
+    /// does not have this exception.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut found = self.get_in(Mode::Record, table, &[key.as_ref()])?;
         Ok(found.pop().flatten())
@@ -293,10 +294,10 @@ impl RemoteDatabase {
         self.read(|snapshot| snapshot.tables())
     }
 
-    /// Deletes the entries of a table that have expired, and returns their number. Reads do not see them in any case;
-    /// this frees their space in the store, and nothing else does. It looks at 1,000 records in each round trip, and
-    /// needs no transaction: writers continue, and a transaction that replaces an entry while it is deleted has a
-    /// conflict. Call it from time to time for each table with a TTL.
+    /// Deletes the entries of a table that have expired, and returns their number. Reads never see these entries, but
+    /// only this call frees their space in the store: call it from time to time for each table with a TTL. It looks at
+    /// 1,000 records in each round trip, and needs no transaction. Writers continue; a transaction that replaces an
+    /// entry while it is deleted has a conflict.
     ///
     /// # Errors
     /// `Invalid` if the table has no TTL; `Missing` if the handle is stale; `Io` if the store cannot be reached.
@@ -319,8 +320,8 @@ impl RemoteDatabase {
         }
     }
 
-    /// Finds out whether a commit happened whose error was `Indeterminate`: the message has the token. If it has not
-    /// happened yet, it never will. Returns whether it did.
+    /// Returns whether the commit with this token happened. Call it after a commit failed with `Indeterminate`; the
+    /// message of the error has the token. A commit that has not happened by now never will.
     ///
     /// # Errors
     /// `Io` if the store cannot be reached; `TooOld` if it may have forgotten the token.
@@ -328,7 +329,8 @@ impl RemoteDatabase {
         self.store.outcome(token)
     }
 
-    /// Does what [`RemoteDatabase::outcome`] does, with the cause of the error of a commit.
+    /// Returns whether `commit` happened, as [`RemoteDatabase::outcome`] does. [`InDoubt::in_error`] finds `commit` in
+    /// the error.
     ///
     /// ```no_run
     /// use pando::remote::{InDoubt, RemoteDatabase, RemoteTransaction};
@@ -344,7 +346,7 @@ impl RemoteDatabase {
     /// ```
     ///
     /// # Errors
-    /// `Missing` for a commit of another database; otherwise as for [`RemoteDatabase::outcome`].
+    /// `Missing` if `commit` belongs to another database; otherwise as for [`RemoteDatabase::outcome`].
     pub fn resolve(&self, commit: &InDoubt) -> Result<bool> {
         if commit.database != self.id() {
             let message =

@@ -1,10 +1,10 @@
-//! Why a remote store did not do what was asked, as far as its callers treat the reasons differently.
+//! Why a remote store failed, as far as callers treat the reasons differently.
 
 use base::{Error, ErrorKind};
 use std::fmt;
 
-/// The reason for which a remote store failed: the cause of an error, which [`Fault::in_error`] finds. Nothing was
-/// written, unless the error is `Indeterminate`.
+/// The reason why a remote store failed. It is the cause of the error, and [`Fault::in_error`] finds it. Nothing was
+/// written, unless the kind of the error is `Indeterminate`.
 ///
 /// ```
 /// use pando::remote::Fault;
@@ -25,25 +25,25 @@ pub enum Fault {
     Full,
     /// The store ended a statement because it took longer than a request may.
     TimedOut,
-    /// The store refuses the user, lacks what belongs to the database, or cannot be trusted. An operator must act.
+    /// The store rejects the user, lacks a part of the database, or cannot be trusted. An operator must act.
     Misconfigured,
 }
 
 impl Fault {
-    /// Returns the reason in `error`, if a store failed.
+    /// Returns the reason in `error` if a store failed, and `None` for every other error.
     #[must_use]
     pub fn in_error(error: &Error) -> Option<Fault> {
         cause_in(error).map(|cause| cause.fault)
     }
 
-    /// Returns an error with this reason. Adapters call it. `why` is what the store said.
+    /// Returns an error with this reason. `why` is the message of the store. Adapters call this.
     #[cold]
     #[must_use]
     pub fn error(self, kind: ErrorKind, message: impl Into<String>, why: impl fmt::Display) -> Error {
         Error::new(kind, message).caused_by(Cause { fault: self, why: why.to_string() })
     }
 
-    /// Returns a copy of `error` that keeps the reason, which [`Error::duplicate`] loses.
+    /// Returns a copy of `error` that keeps the reason. [`Error::duplicate`] loses it.
     #[must_use]
     pub fn duplicate(error: &Error) -> Error {
         match cause_in(error) {

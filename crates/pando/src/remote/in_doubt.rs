@@ -6,19 +6,19 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A commit with an unknown outcome: its database, and the token that was sent with it. [`InDoubt::in_error`] finds it
-/// in an error, and [`RemoteDatabase::resolve`](crate::remote::RemoteDatabase::resolve) finds out the outcome.
+/// in an error, and [`RemoteDatabase::resolve`](crate::remote::RemoteDatabase::resolve) returns the outcome.
 ///
-/// Its text has 48 hexadecimal digits: the id of the database, and the token.
+/// As text it has 48 hexadecimal digits: the id of the database, and the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InDoubt {
     /// The id of the database.
     pub database: u64,
-    /// The name of the commit.
+    /// The token of the commit.
     pub token: Token,
 }
 
 impl InDoubt {
-    /// Returns the commit in doubt, if that is what `error` reports.
+    /// Returns the commit in doubt that `error` reports, or `None` for every other error.
     #[must_use]
     pub fn in_error(error: &Error) -> Option<InDoubt> {
         let cause: &Cause = std::error::Error::source(error)?.downcast_ref()?;

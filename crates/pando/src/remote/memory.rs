@@ -16,7 +16,7 @@ const FREE_BYTES: usize = 64 << 10;
 /// The step in which memory is reserved.
 const STEP_BYTES: usize = 256 << 10;
 
-/// A limit on the memory that the writes of open transactions take together, of one database or of several.
+/// A limit on the memory that the writes of open transactions take together, in one remote database or in several.
 #[derive(Debug)]
 pub struct WriteMemory {
     most_bytes: usize,
@@ -24,9 +24,9 @@ pub struct WriteMemory {
 }
 
 impl WriteMemory {
-    /// Returns a limit of `most_bytes`. Each byte of a write takes two of it: one for the write itself, and one for the
-    /// request of its commit. The first 64 KiB of each transaction are free. The buffers of the connections on which
-    /// commits are being sent are not counted: they hold up to as much as those commits write.
+    /// Returns a limit of `most_bytes`. Each byte of a write counts twice: once for the write itself, and once for the
+    /// request of its commit. The first 64 KiB of each transaction do not count. The buffers of connections that send
+    /// commits do not count either: they hold at most as much as those commits write.
     ///
     /// ```
     /// let memory = pando::remote::WriteMemory::new(64 << 20);

@@ -1,14 +1,15 @@
-//! Tables in a store that is not this engine: a database in other processes, usually on several machines.
+//! Tables in a remote store: a database in other processes, usually on several machines.
 //!
 //! [`RemoteDatabase`] has the calls of [`Database`](crate::Database) that such a store can serve. Its snapshots and
-//! transactions implement [`ReadTables`](crate::ReadTables) and [`WriteTables`](crate::WriteTables), so a function that
-//! takes these works on either, and so do typed rows. An adapter opens it: the crate `pando-db-postgres` for PostgreSQL
-//! and products that speak its protocol. `docs/distributed.md` says when to move, and what changes.
+//! transactions implement [`ReadTables`](crate::ReadTables) and [`WriteTables`](crate::WriteTables), so functions that
+//! are generic over these traits, and typed rows, work on both kinds of database. An adapter opens it: the crate
+//! `pando-db-postgres` for PostgreSQL and products that speak its protocol. `docs/distributed.md` says when to move,
+//! and what changes.
 //!
-//! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is
-//! refused), `fault` (why a store failed), `in_doubt` (commits whose outcome is not known), `reason` (either as a
-//! value), `memory` (of writes), `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and `tables`, `database`.
-//! The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
+//! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what a store
+//! cannot do), `fault` (why a store failed), `in_doubt` (commits whose outcome is not known), `reason` (either of the
+//! last two as a value), `memory` (of writes), `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and
+//! `tables`, `database`. The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
 
 mod seam;
 mod capability;

@@ -4,8 +4,8 @@ use crate::remote::fault::Fault;
 use crate::remote::in_doubt::InDoubt;
 use base::{Error, ErrorKind};
 
-/// What an error says about a remote store, as a value: SQLite has only codes and messages, so SQL takes it from an
-/// error and puts it into the one that it returns.
+/// What an error says about a remote store, as a value. SQLite keeps only codes and messages, so the SQL layer takes
+/// the reason from an error of the store, and puts it into the error that it returns.
 ///
 /// ```
 /// use pando::ErrorKind;
@@ -18,16 +18,16 @@ use base::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The store failed.
+    /// The store failed, for this reason.
     Fault(Fault),
-    /// It is not known whether the commit happened.
+    /// The outcome of this commit is not known.
     InDoubt(InDoubt),
     /// Something else, of this kind.
     Other(ErrorKind),
 }
 
 impl Reason {
-    /// Returns what `error` says about a store, if it does.
+    /// Returns what `error` says about a store, or `None` if it says nothing about one.
     #[must_use]
     pub fn in_error(error: &Error) -> Option<Reason> {
         let in_doubt = InDoubt::in_error(error).map(Reason::InDoubt);

@@ -1,13 +1,13 @@
 //! The two traits that an adapter of a remote store implements, and what they pass.
 //!
-//! 1. A store keeps records: (table id, key) to value. What a table, a savepoint or an entry with a TTL is, it does not
-//!    know. The catalog is a table of such records.
+//! 1. A store keeps records: (table id, key) to value. It knows nothing of tables, savepoints and entries with a TTL.
+//!    The catalog is a table of such records.
 //! 2. A session is one transaction of the store. Its reads see one state, and its commit succeeds only if the reads and
 //!    the writes could have happened at one moment among all commits ([`Mode::Write`]). The store has seen the reads,
 //!    so the commit does not repeat them.
-//! 3. Writes arrive once, with the commit. Until then they are with the client.
-//! 4. A commit whose response was lost is neither assumed nor repeated: the adapter finds out, or says that it could
-//!    not ([`Failure::Unknown`]).
+//! 3. Writes are sent once, with the commit. Until then they are with the client.
+//! 4. A commit whose response was lost is neither assumed nor repeated: the adapter finds out its outcome, or reports
+//!    that it could not ([`Failure::Unknown`]).
 //! 5. An error has the reason as its cause ([`Fault`](crate::remote::Fault)) if callers can do something about it.
 
 use base::{DatabaseId, Error, Result, Span, TableId};
@@ -22,24 +22,24 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Returns the id of the database, which was chosen at random when it was created.
     fn id(&self) -> u64;
 
-    /// Returns the largest sizes that the store takes.
+    /// Returns the largest sizes that the store accepts.
     fn limits(&self) -> Limits;
 
     /// Returns the number of connections that are open now, idle ones included.
     fn connections(&self) -> usize;
 
-    /// Returns a session. It uses no connection before its first call.
+    /// Returns a session. The session uses no connection before its first call.
     fn session(&self, mode: Mode) -> Box<dyn Session>;
 
     /// Deletes the records of a table whose date ([`Put::is_dated`]) is before `oldest_ms`, among the first `most`
-    /// records from `start` on. A record that is replaced meanwhile stays.
+    /// records from `start` on. A record that is replaced at the same time stays.
     ///
     /// # Errors
     /// `Io` if the store cannot be reached.
     fn delete_older(&self, table: TableId, oldest_ms: u64, start: &[u8], most: usize) -> Result<Swept>;
 
-    /// Finds out whether the commit with this token happened, and makes certain that it does not happen later if it has
-    /// not yet. Returns whether it did.
+    /// Returns whether the commit with this token happened. If it has not happened yet, the call makes certain that it
+    /// does not happen later.
     ///
     /// # Errors
     /// `Io` if the store cannot be reached; `TooOld` if the store may have forgotten the token.
@@ -54,22 +54,23 @@ pub trait Store: fmt::Debug + Send + Sync {
 
 /// One transaction of a store. Dropping it ends the transaction, without effect unless it was committed.
 pub trait Session: fmt::Debug + Send {
-    /// Returns the values of these records, in this order, in one round trip. A long list ends after the value with
-    /// which they have `most_bytes`; the first two are always returned.
+    /// Returns the values of these records, in this order, in one round trip. If the values reach `most_bytes`, the
+    /// list ends with the value that reaches it. The first two values are always returned.
     ///
     /// # Errors
     /// `Conflict` if no serial order explains what was read so far; `SnapshotTooOld` if the store has ended the
     /// transaction; `Io` if the connection is lost.
     fn get_many(&mut self, keys: &[(TableId, &[u8])], most_bytes: usize) -> Result<Vec<Option<Vec<u8>>>>;
 
-    /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The record that
-    /// reaches the number of bytes is the last one of the page.
+    /// Returns the records at the beginning of a span, in this order and at most `most`, in one round trip. The record
+    /// that reaches the number of bytes is the last one of the page.
     ///
     /// # Errors
     /// As for [`Session::get_many`].
     fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: Most) -> Result<Page>;
 
-    /// Returns the time of the transaction by the store's clock, in milliseconds since 1970. It stays the same.
+    /// Returns the time of the transaction by the store's clock, in milliseconds since 1970. Every call returns the
+    /// same time.
     ///
     /// # Errors
     /// As for [`Session::get_many`].
@@ -85,14 +86,14 @@ pub trait Session: fmt::Debug + Send {
 /// The kind of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Reads that all see one state, which some serial order of all commits has.
+    /// Reads that all see one state, which exists in some serial order of all commits.
     Snapshot,
     /// One call of [`Session::get_many`], without a transaction around it. [`Session::time_ms`] then returns the time
     /// of that call.
     Single,
-    /// As `Single`, for one record and the row of its table. Their newest committed state is serializable in itself, so
-    /// the store need not compare what was read with what others write
-    /// ([with one exception](crate::remote::RemoteDatabase::get)).
+    /// The same as `Single`, for one record and the row of its table. The newest committed state of a single record is
+    /// serializable, so the store need not compare this read with the writes of others ([with one
+    /// exception](crate::remote::RemoteDatabase::get)).
     Record,
     /// Reads and writes, serializable.
     Write,
@@ -100,7 +101,7 @@ pub enum Mode {
     WriteOverSnapshot,
 }
 
-/// The largest sizes that a store takes.
+/// The largest sizes that a store accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -108,7 +109,7 @@ pub struct Limits {
     pub max_key_bytes: usize,
     /// The longest value in bytes.
     pub max_value_bytes: usize,
-    /// The most that the writes of a transaction take in the client's memory, in bytes.
+    /// The largest size of a transaction's writes in the client's memory, in bytes.
     pub max_transaction_bytes: usize,
 }
 
@@ -129,7 +130,7 @@ pub enum Order {
     Backward,
 }
 
-/// The size at which a page of records ends.
+/// The size at which a page of records ends, whichever of the two limits it reaches first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Most {
     /// The number of records.
@@ -138,21 +139,21 @@ pub struct Most {
     pub bytes: usize,
 }
 
-/// Records of a span, next to each other.
+/// Adjacent records of a span.
 #[derive(Debug)]
 pub struct Page {
     /// The keys and values.
     pub records: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether the span has no record after these. A page without records is the last.
+    /// Whether the span has no record after these. A page without records must be the last.
     pub is_last: bool,
 }
 
-/// What [`Store::delete_older`] did.
+/// The result of [`Store::delete_older`].
 #[derive(Debug)]
 pub struct Swept {
     /// The number of records that it deleted.
     pub deleted: u64,
-    /// The last key that it looked at; `None` if no record follows.
+    /// The last key that it looked at; `None` if the table has no further records.
     pub last: Option<Vec<u8>>,
 }
 
@@ -162,9 +163,9 @@ type RangeDelete<'a> = (TableId, &'a [u8], Option<&'a [u8]>);
 /// The writes of a transaction, each list in ascending order of tables and keys.
 #[derive(Debug, Default)]
 pub struct Commit<'a> {
-    /// The records that must have exactly these values, and that the session did not read.
+    /// The records that must have exactly these values, although the session did not read them.
     pub checks: Vec<(TableId, &'a [u8], &'a [u8])>,
-    /// The ranges to delete before anything else is written: table, start, and end if there is one.
+    /// The ranges to delete before anything else is written: table, start, and the end if there is one.
     pub ranges: Vec<RangeDelete<'a>>,
     /// The records to set.
     pub puts: Vec<Put<'a>>,
@@ -189,25 +190,25 @@ pub struct Put<'a> {
     pub key: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// Whether the store puts the time of the transaction before the value: 8 bytes, big-endian, in milliseconds since
-    /// 1970 by the clock that [`Session::time_ms`] reads.
+    /// Whether the store writes the time of the transaction before the value: 8 bytes, big-endian, in milliseconds
+    /// since 1970 by the clock that [`Session::time_ms`] reads.
     pub is_dated: bool,
 }
 
 /// The reason why a commit failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A record of [`Commit::checks`] has another value. Nothing was written.
+    /// A record of [`Commit::checks`] has another value than it must have. Nothing was written.
     Unmet,
     /// The connection was lost, and it is certain that nothing was or will be written.
     NotCommitted(Error),
-    /// The connection was lost, and the store could not be asked whether it committed. [`Store::outcome`] finds out.
+    /// The connection was lost, and the store could not be asked whether it committed. [`Store::outcome`] returns that.
     Unknown(Token, Error),
     /// Nothing was written, for this reason; `Conflict` if the transaction should run again.
     Refused(Error),
 }
 
-/// The name of a commit, which is stored with it.
+/// The name of a commit, which the store keeps with the commit's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 

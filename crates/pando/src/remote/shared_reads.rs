@@ -25,7 +25,7 @@ macro_rules! shared_reads {
             self.multi_get_within(table, keys, usize::MAX)
         }
 
-        /// Does what [`Self::get`] does. The value owns its bytes.
+        /// Returns the value of `key` as [`Self::get`] does, as a [`ValueRef`](crate::ValueRef) that owns its bytes.
         pub fn get_ref(
             &self,
             table: &store::Table,
@@ -67,17 +67,17 @@ macro_rules! shared_reads {
             Ok(cursor.next()?.map(|(key, value)| with(&key[prefix.len()..], value)))
         }
 
-        /// Returns whether `key` exists. Reads the value.
+        /// Returns whether `key` exists. It reads the value.
         pub fn contains(&self, table: &store::Table, key: impl AsRef<[u8]>) -> base::Result<bool> {
             Ok(self.get(table, key)?.is_some())
         }
 
-        /// Returns the length of the value of `key` in bytes. Reads the value.
+        /// Returns the length of the value of `key` in bytes. It reads the value.
         pub fn value_len(&self, table: &store::Table, key: impl AsRef<[u8]>) -> base::Result<Option<u64>> {
             Ok(self.get(table, key)?.map(|value| value.len() as u64))
         }
 
-        /// Returns a reader of the value of `key`, which is read completely by this call.
+        /// Returns a reader of the value of `key`. The call reads the whole value.
         pub fn value_reader(
             &self,
             table: &store::Table,
@@ -86,8 +86,8 @@ macro_rules! shared_reads {
             Ok(self.get(table, key)?.map(store::ValueReader::of))
         }
 
-        /// Returns copies of the records of `span` in key order, or in descending order with `.rev()`. Those of a
-        /// transaction include its own writes.
+        /// Returns copies of the records of `span` in key order, or in descending order with `.rev()`. A transaction
+        /// sees its own writes, too.
         pub fn range(
             &self,
             table: &store::Table,

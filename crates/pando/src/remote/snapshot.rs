@@ -14,12 +14,12 @@ const TABLES: Most = Most { records: 1000, bytes: 1 << 20 };
 
 /// Reads that all see one state of a remote store. It is `Send`, but not `Sync`.
 ///
-/// The first read decides which state the snapshot sees. From then on, the snapshot holds one connection until it is
+/// The first read decides which state the snapshot sees, and takes a connection, which the snapshot holds until it is
 /// dropped. Drop it soon, because the store keeps old versions for it.
 ///
-/// Every method that reads takes a round trip, except for a cursor, which reads pages of records. Each can fail with
-/// `Io` if the connection is lost, with `SnapshotTooOld` if the store has ended the transaction, and with `Conflict` if
-/// no serial order of the commits explains what was read; then take another snapshot, as
+/// Each method that reads takes a round trip; a cursor takes one for each page of records. Each can fail with `Io` if
+/// the connection is lost, with `SnapshotTooOld` if the store has ended the transaction, and with `Conflict` if no
+/// serial order of the commits explains what was read. After a conflict take another snapshot, as
 /// [`RemoteDatabase::read`](crate::remote::RemoteDatabase::read) does.
 #[derive(Debug)]
 #[must_use = "a snapshot does nothing by itself"]
@@ -55,7 +55,7 @@ impl RemoteSnapshot {
     /// Returns the table named `name`, or `None` if there is none.
     ///
     /// # Errors
-    /// `Invalid` for a name that is empty or too long; otherwise those of the type.
+    /// `Invalid` for a name that is empty or too long; otherwise those of [`RemoteSnapshot`].
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         self.reads.table(name)
     }

@@ -1,4 +1,4 @@
-//! The tables that a remote transaction sees: it looks them up, creates and drops them, with its other changes.
+//! The tables that a remote transaction sees. It can create, rename and drop them together with its other changes.
 //!
 //! The catalog is table 0, as in the engine: a record for each table, from its name to its id and options. Another
 //! record holds the next id, so ids are never reused, and two transactions that create tables at once conflict.
@@ -124,7 +124,7 @@ impl RemoteTransaction {
         Ok(())
     }
 
-    /// Renames a table and returns a handle with the new name; no data is copied. Other handles of the table return
+    /// Renames a table and returns a handle with the new name. No data is copied. Other handles of the table return
     /// `Missing` from now on.
     ///
     /// # Errors

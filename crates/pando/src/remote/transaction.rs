@@ -20,8 +20,9 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 /// A read-write transaction on a remote store. It sees the store as of its first read, and its own writes. If it is
 /// dropped without [`RemoteTransaction::commit`], it has no effect. It is `Send`, but not `Sync`.
 ///
-/// Reads take a round trip each, and hold one connection from the first on. Writes take none: the commit sends them all
-/// at once. A table that is only written is checked by the commit, so a stale handle is reported there.
+/// Each read takes a round trip, and the first one takes a connection, which the transaction holds until its end. A
+/// write takes no round trip: the commit sends all writes at once. If the transaction only writes to a table, the
+/// commit checks the table's handle, and reports a stale one.
 ///
 /// ```no_run
 /// # fn transfer(db: &pando::remote::RemoteDatabase) -> pando::Result<()> {
@@ -196,11 +197,11 @@ impl RemoteTransaction {
         Ok(RemoteCursor::new(&self.reads, Some(&self.writes), table.id(), oldest, span.into()))
     }
 
-    /// Sets `key` to `value`. Takes no round trip.
+    /// Sets `key` to `value`. It takes no round trip.
     ///
     /// # Errors
-    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is, or if open
-    /// transactions use up the [`WriteMemory`] of the database.
+    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is over its limit
+    /// there, or if open transactions use up the [`WriteMemory`] of the database.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.admit_record(key, value)?;
@@ -223,7 +224,7 @@ impl RemoteTransaction {
         self.put(table, key, value)
     }
 
-    /// Deletes `key`, whether or not it exists. Takes no round trip.
+    /// Deletes `key`, whether or not it exists. It takes no round trip.
     ///
     /// # Errors
     /// As for [`RemoteTransaction::put`].
@@ -235,7 +236,7 @@ impl RemoteTransaction {
         Ok(())
     }
 
-    /// Deletes `key` and returns the value that it had.
+    /// Deletes `key` and returns the value that it had, or `None` if it did not exist.
     pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         let old = self.get(table, key)?;
@@ -245,7 +246,8 @@ impl RemoteTransaction {
         Ok(old)
     }
 
-    /// Makes the commit fail if others have renamed or dropped the table since. Takes a round trip.
+    /// Makes the commit fail if another transaction has renamed or dropped the table since this one began. It takes a
+    /// round trip.
     ///
     /// # Errors
     /// `Missing` if the handle is stale.
@@ -253,8 +255,8 @@ impl RemoteTransaction {
         self.get_with(table, b"", |_| ()).map(drop)
     }
 
-    /// Makes the commit fail with a conflict if others have changed a key of `span` since. The range is read, so it
-    /// takes a round trip.
+    /// Makes the commit fail with a conflict if another transaction has changed a key of `span` since this one began.
+    /// The call reads the range, so it takes a round trip.
     ///
     /// # Errors
     /// `Invalid` at snapshot isolation, where a remote store checks only what is written.
@@ -269,7 +271,8 @@ impl RemoteTransaction {
         Ok(())
     }
 
-    /// Deletes every key in `span` without reading it. Takes no round trip; the store deletes the records one by one.
+    /// Deletes every key in `span` without reading it. It takes no round trip. The store deletes the records one by
+    /// one.
     ///
     /// # Errors
     /// As for [`RemoteTransaction::put`].
@@ -288,8 +291,8 @@ impl RemoteTransaction {
         Ok(())
     }
 
-    /// Sets `key` to `new` if its value is `expected`; in both, `None` means that the key does not exist. Returns
-    /// whether the value was `expected`.
+    /// Sets `key` to `new` if its value is `expected`, and returns whether it was. `None` as `expected` means that the
+    /// key must not exist, and as `new` that it is deleted.
     pub fn compare_and_swap(
         &mut self,
         table: &Table,
@@ -354,13 +357,13 @@ impl RemoteTransaction {
         });
     }
 
-    /// Commits all changes or none. When this returns, the commit is as durable as the store makes it. A transaction
-    /// that wrote nothing is committed, too: only then is it certain that its reads fit a serial order.
+    /// Commits all changes or none. When this returns, the commit is as durable as the store makes it. Commit a
+    /// transaction that only read, too: only then is it certain that its reads fit a serial order.
     ///
     /// # Errors
-    /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written; a table that was
-    /// only written does not exist under its name any longer. `Io` and `Full`: nothing was written. `Indeterminate`:
-    /// the connection was lost, and the store could not be asked; [`InDoubt`] is the cause.
+    /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written, because a table no
+    /// longer exists under the name of its handle. `Io` and `Full`: nothing was written. `Indeterminate`: the
+    /// connection was lost, and the store could not be asked whether it committed; [`InDoubt`] is the cause.
     pub fn commit(self) -> Result<()> {
         let database = self.reads.database;
         self.try_commit().map_err(|failure| failed(failure, database))
@@ -395,7 +398,7 @@ impl RemoteTransaction {
         done
     }
 
-    /// Rolls the transaction back. It does the same as dropping it, but explicitly.
+    /// Rolls the transaction back, as dropping it does.
     pub fn abort(self) {}
 }
 
@@ -418,7 +421,7 @@ pub(super) fn failed(failure: Failure, database: DatabaseId) -> Error {
              opened; nothing was written: open the table again",
         ),
         Failure::NotCommitted(error) => {
-            error.within("the connection was lost during a commit, and nothing was written")
+            error.within("the connection was lost in a commit, which wrote nothing: run the transaction anew")
         }
         Failure::Unknown(token, reason) => InDoubt { database: database.0, token }.because_of(reason),
         Failure::Refused(error) => error,

@@ -80,17 +80,17 @@ impl Transaction {
         self.inner.check()
     }
 
-    /// Commits as [`Transaction::commit`] does, with `before` called at its beginning, and `placed` with the commit's
-    /// number once its place in the order of commits is certain. The commit then still waits for the disk, and if it is
-    /// `Sync`, others do not see it yet.
+    /// Commits as [`Transaction::commit`] does. It calls `before` first, and calls `placed` with the commit's number as
+    /// soon as the commit's place in the order of commits is certain. The commit then still waits for the disk, and if
+    /// it is `Sync`, others do not see it yet.
     ///
-    /// Use it to keep something outside of the database in the order of commits: a lock that `before` takes, and that
-    /// `placed` gives back, orders commits without making them wait for one another's disk, unless they write large
-    /// values or more than memory holds. `before` can write, and must not wait for another commit. `placed` must be
-    /// brief, and is not called if nothing is committed, because the transaction wrote nothing or fails.
+    /// Use it to keep something outside of the database in the order of commits: a lock that `before` takes and
+    /// `placed` releases orders commits, and they do not wait for one another's disk, unless they write large values or
+    /// more than memory holds. `before` can write, and must not wait for another commit. `placed` must be brief. It is
+    /// not called if nothing is committed, because the transaction wrote nothing or fails.
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`] and of `before`. After `placed` was called, only `Indeterminate`.
+    /// Those of [`Transaction::commit`] and of `before`. After the call of `placed`, only `Indeterminate`.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -54,7 +54,7 @@ impl Transaction {
     }
 
     /// Sets `key` to everything that `from` yields, as [`Transaction::put_reader`] does, and returns the number of
-    /// bytes. The entry expires once `ttl` has passed since this call.
+    /// bytes. The entry expires `ttl` after this call.
     ///
     /// # Errors
     /// Those of [`Transaction::put_with_ttl`], and of [`Transaction::put_reader`].
@@ -68,8 +68,8 @@ impl Transaction {
         fill(self.value_writer_with_ttl(table, key, ttl)?, from)
     }
 
-    /// Begins a value under `key` that is put a piece at a time, as [`Transaction::value_writer`] does. The entry
-    /// expires once `ttl` has passed since this call.
+    /// Returns a [`std::io::Write`] for the value of `key`, as [`Transaction::value_writer`] does. The entry expires
+    /// `ttl` after this call.
     ///
     /// # Errors
     /// `Invalid` if the table has no TTL by key, for a TTL of less than 1 ms, and if the key is over its limit.
@@ -82,8 +82,8 @@ impl Transaction {
         self.inner.value_writer_with_ttl(table, key.as_ref(), ttl)
     }
 
-    /// Begins to write a value for `key` a piece at a time, as [`Transaction::owned_value_writer`] does. The entry
-    /// expires once `ttl` has passed since this call.
+    /// Returns an owned [`std::io::Write`] for the value of `key`, as [`Transaction::owned_value_writer`] does. The
+    /// entry expires `ttl` after this call.
     ///
     /// # Errors
     /// `Invalid` if the table has no TTL by key, for a TTL of less than 1 ms, and if the key is over its limit.
@@ -105,8 +105,9 @@ impl Transaction {
         self.inner.expiry(table, key.as_ref())
     }
 
-    /// Makes the existing entry of `key` expire once `ttl` has passed; `None`: never. Returns whether there is such an
-    /// entry. The value is read and put again, a piece at a time, so a concurrent change of the key is a conflict.
+    /// Makes the existing entry of `key` expire once `ttl` has passed, or never for `None`. Returns whether the entry
+    /// exists. The call reads the value and puts it again, a piece at a time, so a change of the key by another
+    /// transaction is a conflict.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

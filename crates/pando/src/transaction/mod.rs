@@ -18,8 +18,8 @@ use txn::Isolation;
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
 /// [`Transaction::commit`], it has no effect. It is `Send`, but not `Sync`.
 ///
-/// Many transactions run at once, and none waits for another. The commit checks that the transactions could have
-/// happened one after another, and otherwise fails with `Conflict`. [`crate::Database::write`] then runs the
+/// Many transactions can run at once, and no transaction waits for another. The commit checks that the transactions
+/// could have happened one after another; if not, it fails with `Conflict`. [`crate::Database::write`] then runs the
 /// transaction again.
 ///
 /// ```
@@ -77,9 +77,9 @@ impl Transaction {
         self.shared.signals.expect_record(LOG_ASKS[reached].1);
     }
 
-    /// Puts many records, of any total size and in any order; the last of several with the same key wins. Returns how
-    /// many there were. The budget bounds the memory. Records in ascending key order are written once; others are
-    /// first sorted outside of memory.
+    /// Puts many records, of any total size and in any order, and returns their number. Of several records with the
+    /// same key, the last one counts. The budget bounds the memory. Records in ascending key order are written once;
+    /// others are first sorted outside of memory.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -131,7 +131,8 @@ impl Transaction {
         self.inner.snapshot().map(crate::Snapshot::new)
     }
 
-    /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
+    /// Calls `with` on the value of `key` in place, without a copy, and returns its result, or `None` if the key does
+    /// not exist.
     pub fn get_with<T>(
         &self,
         table: &Table,
@@ -187,12 +188,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes `key`, whether or not it exists. Reads nothing.
+    /// Deletes `key`, whether or not it exists. It reads nothing.
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
         self.inner.delete(table, key.as_ref())
     }
 
-    /// Deletes `key` and returns the value that it had.
+    /// Deletes `key` and returns the value that it had, or `None` if it did not exist.
     pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.inner.remove(table, key.as_ref())
     }
@@ -217,8 +218,8 @@ impl Transaction {
         self.inner.delete_range(table, &span.into())
     }
 
-    /// Sets `key` to `new` if its value is `expected`; in both, `None` means that the key does not exist. Returns
-    /// whether the value was `expected`.
+    /// Sets `key` to `new` if its value is `expected`, and returns whether it was. `None` as `expected` means that the
+    /// key must not exist, and as `new` that it is deleted.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -280,9 +281,8 @@ impl Transaction {
         self.inner.cursor_mut(table, span.into())
     }
 
-    /// Returns a cursor over `span`, own writes included, that makes nothing a part of what was read: a commit that
-    /// changes what it passes is no conflict. It is for what may be older than other commits, such as an estimate. What
-    /// follows from it must be checked in another way.
+    /// Returns a cursor over `span`, own writes included, whose records do not count as read: another commit that
+    /// changes them is no conflict. Use it for results that may be out of date, such as an estimate.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -300,10 +300,9 @@ impl Transaction {
         self.inner.cursor_unread(table, span.into())
     }
 
-    /// Returns the last key of a table, own writes included, without making it a part of what was read: a commit that
-    /// changes it is no conflict. Use it to choose the next of ascending numbers, and then [`Transaction::insert`],
-    /// which makes the number a part of what was read. A cursor that moves to the end would conflict with every other
-    /// transaction that appends. O(log n), and a step for each deleted key at the end.
+    /// Returns the last key of a table, own writes included. It does not count as read. Use it to choose the next of
+    /// ascending numbers; [`Transaction::insert`] then makes that number count as read. A cursor would conflict with
+    /// every other transaction that appends. O(log n), and a step for each deleted key at the end.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -323,8 +322,8 @@ impl Transaction {
         self.inner.last_key_unread(table)
     }
 
-    /// Makes the commit fail with a conflict if others have renamed, changed or dropped `table` after this transaction
-    /// began. Every other use of the table does so as well, and notes what it has read besides. O(1).
+    /// Makes the commit fail with a conflict if another transaction has renamed, changed or dropped `table` since this
+    /// one began. Every read or write of the table has the same effect. O(1).
     ///
     /// # Errors
     /// `Missing` if the handle is stale.
@@ -345,10 +344,9 @@ impl Transaction {
         self.inner.use_table(table)
     }
 
-    /// Makes the commit fail with a conflict if others have changed a key of `span` after this transaction began, at
-    /// snapshot isolation, too. A serializable transaction does the same for what it reads; there, `span` counts as
-    /// read. Use it to keep a rule that the written keys alone do not express, such as that a range has one entry.
-    /// Costs memory for the ends of the range; nothing is read.
+    /// Makes the commit fail with a conflict if another transaction has changed a key of `span` since this one began.
+    /// The keys count as read, at snapshot isolation, too. Use it to keep a rule that the written keys alone do not
+    /// express, such as that a range has one entry. It takes only memory for the ends of the range.
     ///
     /// # Errors
     /// `Missing` if the handle is stale.
@@ -374,8 +372,9 @@ impl Transaction {
         self.inner.require_unchanged(table, &span.into())
     }
 
-    /// Does what [`Snapshot::first_with_prefix`](crate::Snapshot::first_with_prefix) does, own writes included. The
-    /// keys from the prefix to that key count as read; all that begin with the prefix, if there is none.
+    /// Calls `with` on the first record whose key begins with `prefix`, as
+    /// [`Snapshot::first_with_prefix`](crate::Snapshot::first_with_prefix) does, own writes included. All keys from the
+    /// prefix to that key count as read, or all with the prefix if none exists.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -411,7 +410,7 @@ impl Transaction {
     }
 
     /// Returns the number of the last commit that the transaction sees, apart from its own writes. Unlike a
-    /// [`Snapshot`](crate::Snapshot::commit_number), it also sees commits whose flush is still to come.
+    /// [`Snapshot`](crate::Snapshot::commit_number), a transaction also sees commits that are not flushed yet.
     #[must_use]
     pub fn commit_number(&self) -> u64 {
         self.inner.commit_number()
@@ -470,8 +469,9 @@ impl Transaction {
         self.inner.reader_id()
     }
 
-    /// Commits all changes or none. When this returns, the commit is as durable as the transaction's
-    /// [`Durability`](crate::Durability) states. Returns the number of the commit.
+    /// Commits all changes or none, and returns the number of the commit. When this returns, the commit is as durable
+    /// as the transaction's [`Durability`](crate::Durability) states. A transaction that wrote nothing returns the
+    /// number of the last commit that it saw.
     ///
     /// # Errors
     /// `Conflict` and `SnapshotTooOld`: nothing was written; run the transaction again. `Full`: nothing was written.
@@ -495,6 +495,6 @@ impl Transaction {
         Arc::ptr_eq(&self.shared, shared)
     }
 
-    /// Rolls the transaction back. It does the same as dropping it, but explicitly.
+    /// Rolls the transaction back, as dropping it does.
     pub fn abort(self) {}
 }

@@ -1,5 +1,4 @@
-//! The tables that a transaction sees: it looks them up, creates, changes and drops them, atomically with its other
-//! changes.
+//! The tables that a transaction sees. It can create, change and drop them atomically with its other changes.
 
 use super::Transaction;
 use crate::database::TableOptions;
@@ -48,13 +47,16 @@ impl Transaction {
     }
 
     /// Drops a table and everything in it.
+    ///
+    /// # Errors
+    /// `Missing` if the handle is stale.
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
         self.inner.drop_table(table)
     }
 
-    /// Renames a table and returns a handle with the new name; no data is copied. Concurrent transactions that used
-    /// the table get a conflict, as with a drop. Other handles of the table return `Missing` from now on, also within
-    /// this transaction, because their name may belong to another table later.
+    /// Renames a table and returns a handle with the new name. No data is copied. Concurrent transactions that used the
+    /// table get a conflict, as with a drop. Other handles of the table return `Missing` from now on, also within this
+    /// transaction, because another table may get the old name later.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -74,7 +76,7 @@ impl Transaction {
         self.inner.rename_table(table, name)
     }
 
-    /// Changes the layout of a table; see [`Database::set_layout`](crate::Database::set_layout). Conflicts in the
+    /// Changes the layout of a table; see [`Database::set_layout`](crate::Database::set_layout). It conflicts in the
     /// same cases as [`Transaction::rename_table`]. Nothing is rewritten before the next checkpoint.
     ///
     /// # Errors
@@ -84,7 +86,7 @@ impl Transaction {
     }
 
     /// Sets the compression of leaves that merges write for an LSM table; see
-    /// [`Database::set_compression`](crate::Database::set_compression). Conflicts in the same cases as
+    /// [`Database::set_compression`](crate::Database::set_compression). It conflicts in the same cases as
     /// [`Transaction::rename_table`]. Nothing is rewritten.
     ///
     /// # Errors
@@ -93,9 +95,9 @@ impl Transaction {
         self.inner.set_compression(table, compression)
     }
 
-    /// Sets how long entries of a table live; see [`Database::set_ttl`](crate::Database::set_ttl). Conflicts in the
-    /// same cases as [`Transaction::rename_table`]. Existing handles stay valid, at the cost of a look-up for each
-    /// use, unless the table had no TTL when they were opened: those return `Missing`.
+    /// Sets how long entries of a table live; see [`Database::set_ttl`](crate::Database::set_ttl). It conflicts in the
+    /// same cases as [`Transaction::rename_table`]. Existing handles stay valid, at the cost of a look-up for each use.
+    /// Only handles of a table that had no TTL when they were opened return `Missing`.
     ///
     /// # Errors
     /// As for [`Database::set_ttl`](crate::Database::set_ttl).

@@ -9,11 +9,12 @@ use store::{OwnedValueWriter, Table, ValueReader, ValueWriter};
 impl Transaction {
     /// Sets `key` to everything that `from` yields, and returns the number of bytes. At most about 1 MiB of the value
     /// is in memory at any time; the limit is [`crate::limits::MAX_VALUE_BYTES`]. For a value that arrives in pieces,
-    /// use [`Transaction::value_writer`]. A transaction that [`Database::write`](crate::Database::write) runs again
-    /// reads `from` again: open it within the function, or the second run puts what the first has left.
+    /// use [`Transaction::value_writer`]. If [`Database::write`](crate::Database::write) runs the transaction again, it
+    /// reads `from` again: open `from` within the function, because a second run could put only what the first run has
+    /// not read.
     ///
-    /// A value of more than 1 MiB is written to the data file before the commit, which therefore flushes that file as
-    /// well: two flushes for `Sync`, one for the other durabilities, for any number of such values.
+    /// A value of more than 1 MiB is written to the data file before the commit, and the commit then flushes that file
+    /// as well: two flushes for `Sync`, one for the other durabilities, for any number of such values.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -56,9 +57,9 @@ impl Transaction {
         self.inner.value_writer(table, key.as_ref())
     }
 
-    /// Begins to write a value for `key` a piece at a time, as [`Transaction::value_writer`] does, but without a borrow
-    /// of this transaction: other calls can use it before [`Transaction::finish_value`] puts the value. Each such value
-    /// collects up to 1 MiB outside of the memory budget.
+    /// Returns an owned [`std::io::Write`] for the value of `key`. Unlike [`Transaction::value_writer`], it does not
+    /// borrow this transaction: other calls can use the transaction before [`Transaction::finish_value`] puts the
+    /// value. Each such value collects up to 1 MiB outside of the memory budget.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -83,12 +84,13 @@ impl Transaction {
     }
 
     /// Puts a value that was written a piece at a time under its key, whether or not the key exists, and returns its
-    /// length in bytes. The value can have been begun by an earlier transaction of the same database.
+    /// length in bytes. An earlier transaction of the same database can have begun the value. A TTL counts from the
+    /// beginning of the writing.
     ///
     /// # Errors
-    /// As for [`Transaction::put`]; `Missing` if the table was dropped since; `Invalid` if appending to the value has
-    /// failed, if it was begun in another database, a copy included, and if the table's TTL is of another kind than
-    /// then. A TTL counts from the beginning of the writing.
+    /// As for [`Transaction::put`]; `Missing` if the table was dropped in the meantime; `Invalid` if a write to the
+    /// value has failed, if the value was begun in another database or another copy of this one, and if the table had
+    /// another kind of TTL then.
     pub fn finish_value(&mut self, value: OwnedValueWriter) -> Result<u64> {
         self.inner.finish_value(value)
     }

@@ -77,7 +77,7 @@ pub(crate) enum Room {
     Full,
     /// There is none, and the last checkpoint failed for this reason. Writes return it until a checkpoint succeeds.
     Stuck(Error),
-    /// No checkpoint will come, and nobody waits for one. This state is final.
+    /// No checkpoint will come, and no thread waits for one. This state is final.
     Unattended,
 }
 

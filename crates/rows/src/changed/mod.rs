@@ -1,4 +1,4 @@
-//! The changes of a database as rows: what a reader of changes shows in place of the engine's tables and stored bytes.
+//! The changes of a database as rows, which readers of changes see instead of the engine's tables and stored bytes.
 //!
 //! A change names tables of the engine, such as `sql:7` or `rows/3.2/people`, and has bytes as they are stored.
 //! Definitions are records, too, so a reader of changes sees each of them change. [`ChangedRows`] begins with the
@@ -28,7 +28,7 @@ use sqlite_format::names;
 use sqlite_schema::SqliteSchema;
 use typed_catalog::TypedCatalog;
 
-/// Shows the operations of changes as rows.
+/// A decoder that shows the operations of changes as rows.
 ///
 /// Call [`ChangedRows::enter`] with each change, in order, and then [`ChangedRows::decode`] with each of its
 /// operations.
@@ -72,17 +72,17 @@ pub struct ChangedRows {
     entered: u64,
 }
 
-/// What an operation does to rows.
+/// The effect of an operation on rows.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Changed<'c> {
-    /// The operation is on a table that has no rows, but keys and values of the program.
+    /// An operation on a table of keys and values, which has no rows.
     Plain,
-    /// The operation keeps up what belongs to rows: an entry of an index, a table of the engine, a meta value.
+    /// An operation on something that belongs to rows: an entry of an index, a table of the engine, or a meta value.
     Internal,
     /// The table has this row: it was inserted or replaced.
     Put {
-        /// The table, for its name and its columns.
+        /// The table.
         table: &'c DynamicTable,
         /// The row.
         row: DynamicRow,
@@ -91,37 +91,37 @@ pub enum Changed<'c> {
     },
     /// The row with this key is absent.
     Deleted {
-        /// The table, for its name and its key.
+        /// The table.
         table: &'c DynamicTable,
-        /// The values of the key. `None`: they do not follow from its bytes, as in a `WITHOUT ROWID` table, or where a
-        /// part has a collation. The operation has the bytes, which are those of the put.
+        /// The values of the key, or `None` if they cannot be decoded from its bytes, as in a `WITHOUT ROWID` table, or
+        /// where a part has a collation. The operation then has the bytes, which are the same as in the put.
         key: Option<Vec<crate::Value<'static>>>,
     },
     /// The rows in a range of stored keys are absent.
     DeletedRange {
-        /// The table, for its name.
+        /// The table.
         table: &'c DynamicTable,
-        /// Whether these are all rows.
+        /// Whether the range has all rows of the table.
         is_all: bool,
     },
     /// A table, an index, a view or a trigger has this definition.
     Defined(Defined<'c>),
     /// A table, an index, a view or a trigger was dropped.
     Dropped(Named<'c>),
-    /// The table has a row with this key, which cannot be shown.
+    /// The table has a row with this key that cannot be shown.
     Hidden {
-        /// The table, for its name and its key.
+        /// The table.
         table: &'c DynamicTable,
         /// The values of the key, as in [`Changed::Deleted`].
         key: Option<Vec<crate::Value<'static>>>,
-        /// Why not, as a part of a sentence.
+        /// The reason why the row cannot be shown, as a part of a sentence.
         why: String,
     },
-    /// The operation is on rows or on a definition of which nothing more is known.
+    /// An operation on rows or on a definition that cannot be decoded.
     Unknown {
         /// The name of the table as of the commit, if it is known.
         table: Option<String>,
-        /// Why not, as a part of a sentence.
+        /// The reason why it cannot be decoded, as a part of a sentence.
         why: String,
     },
 }
@@ -130,11 +130,11 @@ pub enum Changed<'c> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Named<'c> {
-    /// What it is, as in SQLite's schema table: `table`, `index`, `view` or `trigger`.
+    /// The kind, as in SQLite's schema table: `table`, `index`, `view` or `trigger`.
     pub kind: &'c str,
     /// The name of the table, index, view or trigger.
     pub name: &'c str,
-    /// The table to which it belongs; of a table or a view, its own name.
+    /// The table to which it belongs; for a table or a view, its own name.
     pub table: &'c str,
 }
 
@@ -142,20 +142,21 @@ pub struct Named<'c> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Defined<'c> {
-    /// What is defined.
+    /// The table, index, view or trigger that is defined.
     pub named: Named<'c>,
-    /// The text of the definition, if it was made by SQL.
+    /// The text of the definition, if SQL made it.
     pub sql: Option<&'c str>,
     /// The schema of a typed table.
     pub schema: Option<&'c Schema>,
-    /// What it was called before this change, if it has another name now.
+    /// The name before this change, if the change gave it another name.
     pub renamed_from: Option<&'c str>,
-    /// What the same change has dropped, if this definition is stored in its place.
+    /// What the same change dropped, if this definition is stored in its place.
     pub in_place_of: Option<Named<'c>>,
 }
 
 impl Changed<'_> {
-    /// Returns the name of the table that it concerns, if it is known. A plain table is named by the operation.
+    /// Returns the name of the table that the operation concerns, if it is known. For a plain table, the operation
+    /// itself has the name.
     pub fn table(&self) -> Option<&str> {
         match self {
             Changed::Plain | Changed::Internal => None,
@@ -170,8 +171,8 @@ impl Changed<'_> {
 }
 
 impl ChangedRows {
-    /// Begins with the definitions as of the commit `after`: the [position](pando::Changes::position) of a reader of
-    /// changes. It reads all definitions, and goes through the changes since then.
+    /// Creates a decoder with the definitions as of the commit `after`: the [position](pando::Changes::position) of a
+    /// reader of changes. It reads all definitions, and goes through the changes since that commit.
     ///
     /// # Errors
     /// `TooOld` if changes after `after` are no longer kept; `Corruption`; errors of reading.
@@ -192,11 +193,11 @@ impl ChangedRows {
         Ok(ChangedRows { db: db.clone(), typed, sqlite, entered: 0 })
     }
 
-    /// Takes over the definitions that a change contains. Call it before the operations of the change are decoded. For
-    /// the change that was entered last it has no effect.
+    /// Reads the definitions that a change contains. Call it before you decode the operations of the change. A second
+    /// call for the same change has no effect.
     ///
     /// # Errors
-    /// Those of reading the change. After one, begin again.
+    /// Those of reading the change. After an error, create another decoder with [`ChangedRows::begin`].
     pub fn enter(&mut self, change: &Change<'_>) -> Result<()> {
         self.sqlite.show_again();
         if change.commit_number() == self.entered {
@@ -216,7 +217,8 @@ impl ChangedRows {
         Ok(())
     }
 
-    /// Shows an operation of the change that was entered last. A row with more than `most_bytes` is not read.
+    /// Returns the effect of an operation of the change that was entered last. A row of more than `most_bytes` is not
+    /// read.
     ///
     /// # Errors
     /// Those of reading a long row.

@@ -26,7 +26,7 @@ pub struct CheckReport {
     pub rows: u64,
     /// The number of index entries that were read.
     pub entries: u64,
-    /// The problems, up to [`CheckReport::MOST_PROBLEMS`].
+    /// The problems, at most [`CheckReport::MOST_PROBLEMS`].
     pub problems: Vec<Problem>,
     /// The number of further problems that were found.
     pub more_problems: u64,
@@ -70,8 +70,8 @@ impl CheckReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The name of the typed table. For a table of the engine that belongs to no typed table, and for the catalog,
-    /// the engine's name.
+    /// The name of the typed table. For the catalog, and for a table of the engine that belongs to no typed table, it
+    /// is the engine's name.
     pub table: String,
     /// The index; `None` if the problem is in the rows or in the schema.
     pub index: Option<String>,

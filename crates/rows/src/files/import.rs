@@ -37,12 +37,12 @@ pub struct Import<'a> {
     pub table: &'a str,
     /// The definition with which the table is created; `None` if it must exist.
     pub definition: Option<&'a Definition>,
-    /// How a new table is stored. An existing table must be stored in the same way, otherwise the import fails with
+    /// The storage of a new table. An existing table must be stored in the same way; otherwise the import fails with
     /// `Mismatch`.
     pub storage: Storage,
-    /// Whether a row replaces the row with the same primary key. If false, such a row is an error.
+    /// Whether a row replaces the row with the same primary key. If not, such a row ends the import with an error.
     pub upsert: bool,
-    /// The number of rows in each transaction, at least 1; `None`: all rows in one transaction.
+    /// The number of rows in each transaction, at least 1; `None` for all rows in one transaction.
     pub chunk_rows: Option<u64>,
     /// The options of each transaction.
     pub options: TransactionOptions,
@@ -58,12 +58,12 @@ pub struct Imported {
     pub commit: Option<u64>,
 }
 
-/// The remains of a failed import: the chunks before the failure.
+/// The result of the chunks before the failure of an import, which remain in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialImport {
-    /// The number of rows that remain.
+    /// The number of rows that remain in the table.
     pub rows: u64,
-    /// The line of the last row that remains.
+    /// The line of the last row that remains in the table.
     pub line: u64,
 }
 
@@ -76,7 +76,7 @@ pub enum ImportError {
     Refused(Error),
     /// The input could not be read.
     Unreadable(RowFormat, io::Error),
-    /// The engine failed. `Missing` means that there is no such table.
+    /// The engine failed. The kind `Missing` means that there is no such table.
     Engine(Error),
 }
 
@@ -86,11 +86,12 @@ pub enum ImportError {
 pub struct ImportFailure {
     /// The reason why the import failed.
     pub error: ImportError,
-    /// The rows that remain in the table; `None`: no rows.
+    /// The rows that remain in the table; `None` if no rows remain.
     pub kept: Option<PartialImport>,
 }
 
-/// The rows of an input, one after the other. [`RowReader`](crate::RowReader) is one; other crates read other formats.
+/// The rows of an input, one after the other. [`RowReader`](crate::RowReader) reads CSV and NDJSON; other crates read
+/// other formats.
 pub trait RowSource {
     /// Finds the columns of the input in the table, before the first row.
     ///
@@ -107,7 +108,7 @@ pub trait RowSource {
     /// Returns the line of the last row that was read, or its number in an input without lines.
     fn line(&self) -> u64;
 
-    /// Returns the place of that row in words.
+    /// Returns the place of the last row that was read, in words.
     fn place(&self) -> String;
 }
 
@@ -125,11 +126,11 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Puts all rows of `input`, and calls the callback from time to time with the number of rows so far. It needs
-    /// the memory of a transaction, which is bounded, and of one record.
+    /// Puts all rows of `input`, and calls the callback from time to time with the number of rows so far. It needs the
+    /// memory of a transaction, which is bounded, and of one record.
     ///
     /// # Errors
-    /// The first problem. Only [`ImportFailure::kept`] remains in the table then.
+    /// The first problem. Only the rows in [`ImportFailure::kept`] then remain in the table.
     pub fn run(
         &self,
         db: impl Into<AnyDatabase>,

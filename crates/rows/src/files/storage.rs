@@ -8,9 +8,9 @@ use std::time::Duration;
 /// The storage options of a table's rows. `None` leaves a choice to the default or to the existing table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
-    /// The layout.
+    /// The layout of the rows and the indexes.
     pub layout: Option<Layout>,
-    /// The time that rows live.
+    /// The time that rows live after they were last written.
     pub ttl: Option<Duration>,
     /// The compression of the pages of an LSM table.
     pub compression: Option<Compression>,

@@ -46,7 +46,7 @@ impl<W: Write> RowWriter<W> {
         RowWriter { columns, out }
     }
 
-    /// Writes what comes before the first row: for CSV, the names of the columns.
+    /// Writes what comes before the first row: in CSV, the names of the columns.
     pub fn header(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Csv(out) => out.write_record(self.columns.iter().map(|(name, _)| name)).map_err(cause),
@@ -54,7 +54,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Writes a row, which must have as many values as there are columns.
+    /// Writes a row, which must have one value for each column.
     pub fn row(&mut self, row: &[Value<'_>]) -> io::Result<()> {
         let values = row.iter().zip(&self.columns);
         match &mut self.out {
@@ -76,7 +76,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Writes what is buffered.
+    /// Writes the buffered rows to the output.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Csv(out) => out.flush(),
@@ -84,7 +84,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Returns the output below. Buffered rows have not arrived there.
+    /// Returns the output. It does not have the buffered rows.
     pub fn get_ref(&self) -> &W {
         match &self.out {
             Out::Csv(out) => out.get_ref(),

@@ -283,8 +283,8 @@ impl ReadTable {
         }
     }
 
-    /// Checks that there are no other foreign keys than those from an SQLite file. They are not enforced, so none is
-    /// accepted that would suggest it.
+    /// Checks that there are no other foreign keys than those from an SQLite file. Others would not be enforced, so
+    /// they are rejected.
     pub(super) fn refuse_foreign_keys(&self, known: usize) -> Result<()> {
         match self.note.foreign_keys.get(known) {
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! The transaction of a connection whose SQLite is another program's.
 //!
-//! SQLite tells every table when a transaction that writes begins and ends. It does not tell that an explicit
-//! transaction reads. So:
+//! SQLite calls every table when a transaction that writes begins and ends, but not when an explicit transaction reads.
+//! So:
 //! 1. A statement outside of a transaction reads from a snapshot, which the first cursor takes and the last one
 //!    releases.
 //! 2. A statement that writes begins a transaction (`begin`), and reads from it.
@@ -79,7 +79,7 @@ impl Session {
         Err(Failure::new(ffi::SQLITE_READONLY, "the transaction is read-only"))
     }
 
-    /// Commits a transaction beside the connection's own. It excludes no other writer.
+    /// Commits a transaction beside the connection's own, which never excludes others.
     #[allow(clippy::unused_self, reason = "the other machine may exclude others")]
     pub fn commit_beside(&self, transaction: AnyTransaction) -> pando::Result<()> {
         transaction.commit().map(drop)

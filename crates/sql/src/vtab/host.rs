@@ -289,8 +289,8 @@ pub mod loadable {
     pub(super) static VTAB_CONFIG: OnceLock<VtabConfig> = OnceLock::new();
     pub(super) static VERSION: OnceLock<c_int> = OnceLock::new();
 
-    /// Stores what [`crate::Sql::attach`] needs in addition to what `rusqlite` stores, and the version of the SQLite
-    /// that loads the extension. `api` may claim a newer version.
+    /// Stores what [`crate::Sql::attach`] needs besides what `rusqlite` stores, and the version of the SQLite that
+    /// loads the extension. `api` may claim a newer version.
     ///
     /// # Safety
     /// `api` is what SQLite hands to an extension's entry point.

@@ -19,8 +19,8 @@ unsafe extern "C" fn pando_bt_compact(state: *mut State) -> c_int {
     unsafe { on_state(state, |state| state.compact()) }
 }
 
-/// Begins to read, to write (1), or to write while no other writer does (2). Writes the schema cookie to `cookie`, if
-/// that is not null.
+/// Begins to read, to write (1), or to write while others cannot (2). Writes the schema cookie to `cookie`, if that is
+/// not null.
 ///
 /// # Safety
 /// Points 1 and 3 of the module; `cookie` is null or can be written.

@@ -1,125 +1,125 @@
 //! What statements do and name.
 
-/// Something that a statement does or names, as SQLite reports it when it prepares the statement.
+/// An action of a statement, or a name in it, as SQLite reports it when it prepares the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action<'a> {
-    /// Makes an index.
+    /// Creates an index.
     CreateIndex {
-        /// The index.
+        /// The name of the index.
         index: &'a str,
-        /// Its table.
+        /// The name of the index's table.
         table: &'a str,
     },
-    /// Makes a table.
+    /// Creates a table.
     CreateTable {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
-    /// Makes an index of a temporary table.
+    /// Creates an index of a temporary table.
     CreateTempIndex {
-        /// The index.
+        /// The name of the index.
         index: &'a str,
-        /// Its table.
+        /// The name of the index's table.
         table: &'a str,
     },
-    /// Makes a temporary table.
+    /// Creates a temporary table.
     CreateTempTable {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
-    /// Makes a temporary trigger.
+    /// Creates a temporary trigger.
     CreateTempTrigger {
-        /// The trigger.
+        /// The name of the trigger.
         trigger: &'a str,
-        /// Its table.
+        /// The name of the trigger's table.
         table: &'a str,
     },
-    /// Makes a temporary view.
+    /// Creates a temporary view.
     CreateTempView {
-        /// The view.
+        /// The name of the view.
         view: &'a str,
     },
-    /// Makes a trigger.
+    /// Creates a trigger.
     CreateTrigger {
-        /// The trigger.
+        /// The name of the trigger.
         trigger: &'a str,
-        /// Its table.
+        /// The name of the trigger's table.
         table: &'a str,
     },
-    /// Makes a view.
+    /// Creates a view.
     CreateView {
-        /// The view.
+        /// The name of the view.
         view: &'a str,
     },
     /// Deletes rows.
     Delete {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
     /// Drops an index.
     DropIndex {
-        /// The index.
+        /// The name of the index.
         index: &'a str,
-        /// Its table.
+        /// The name of the index's table.
         table: &'a str,
     },
     /// Drops a table.
     DropTable {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
     /// Drops an index of a temporary table.
     DropTempIndex {
-        /// The index.
+        /// The name of the index.
         index: &'a str,
-        /// Its table.
+        /// The name of the index's table.
         table: &'a str,
     },
     /// Drops a temporary table.
     DropTempTable {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
     /// Drops a temporary trigger.
     DropTempTrigger {
-        /// The trigger.
+        /// The name of the trigger.
         trigger: &'a str,
-        /// Its table.
+        /// The name of the trigger's table.
         table: &'a str,
     },
     /// Drops a temporary view.
     DropTempView {
-        /// The view.
+        /// The name of the view.
         view: &'a str,
     },
     /// Drops a trigger.
     DropTrigger {
-        /// The trigger.
+        /// The name of the trigger.
         trigger: &'a str,
-        /// Its table.
+        /// The name of the trigger's table.
         table: &'a str,
     },
     /// Drops a view.
     DropView {
-        /// The view.
+        /// The name of the view.
         view: &'a str,
     },
     /// Inserts rows.
     Insert {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
     /// Runs a pragma.
     Pragma {
-        /// Its name.
+        /// The name of the pragma.
         name: &'a str,
-        /// Its argument, if it has one.
+        /// The argument of the pragma, if it has one.
         argument: Option<&'a str>,
     },
     /// Reads a column.
     Read {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
         /// The column. It is empty if the statement reads rows and no column of them.
         column: &'a str,
@@ -133,9 +133,9 @@ pub enum Action<'a> {
     },
     /// Updates a column.
     Update {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
-        /// The column.
+        /// The name of the column.
         column: &'a str,
     },
     /// Attaches a database.
@@ -152,63 +152,63 @@ pub enum Action<'a> {
     AlterTable {
         /// The schema, for example `main`.
         schema: &'a str,
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
     /// Rebuilds an index.
     Reindex {
-        /// The index.
+        /// The name of the index.
         index: &'a str,
     },
     /// Gathers statistics for the planner.
     Analyze {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
     },
-    /// Makes a virtual table.
+    /// Creates a virtual table.
     CreateVirtualTable {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
-        /// Its module.
+        /// The name of the table's module.
         module: &'a str,
     },
     /// Drops a virtual table.
     DropVirtualTable {
-        /// The table.
+        /// The name of the table.
         table: &'a str,
-        /// Its module.
+        /// The name of the table's module.
         module: &'a str,
     },
     /// Calls a function.
     Function {
-        /// The function.
+        /// The name of the function.
         name: &'a str,
     },
     /// Begins or ends a savepoint.
     Savepoint {
         /// `BEGIN`, `RELEASE` or `ROLLBACK`.
         operation: &'a str,
-        /// The savepoint.
+        /// The name of the savepoint.
         name: &'a str,
     },
-    /// Is a recursive common table expression.
+    /// Uses a recursive common table expression.
     Recursive,
-    /// Something that this version does not know.
+    /// An action that this version does not know.
     Unknown {
-        /// SQLite's number for it.
+        /// SQLite's number for the action.
         code: i32,
     },
 }
 
-/// An action, and where the statement does it.
+/// An action, and its place in the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access<'a> {
-    /// What the statement does or names.
+    /// The action.
     pub action: Action<'a>,
-    /// The schema that it concerns, for example `main` or `temp`, if it concerns one.
+    /// The schema that the action concerns, for example `main` or `temp`, if it concerns one.
     pub schema: Option<&'a str>,
-    /// The trigger or view that does it, if the statement does not do it itself.
+    /// The trigger or view that contains the action, if the statement itself does not.
     pub within: Option<&'a str>,
 }
 

@@ -10,12 +10,12 @@ use std::ptr;
 
 impl Connection {
     /// Sets a callback that decides what statements may do, or removes it. It is called for everything that a statement
-    /// names, when the statement is prepared; nothing has happened then. Statements that are already prepared are
-    /// prepared again, and so decided again. If the callback panics, the statement is denied. The callback must not use
+    /// names, when the statement is prepared and before it does anything. Statements that are already prepared are
+    /// prepared again, and decided again. If the callback panics, the statement is denied. The callback must not use
     /// the connection.
     ///
     /// # Errors
-    /// SQLite returns none at present.
+    /// None at present.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -29,7 +29,7 @@ use std::fmt;
 pub struct Error {
     /// SQLite's extended result code, for example 517 for `SQLITE_BUSY_SNAPSHOT`.
     pub code: i32,
-    /// What happened. A conflict's message names the table and the key.
+    /// The message: what happened. For a conflict it names the table and the key.
     pub message: String,
     pub(super) conflict: Option<Box<Conflict>>,
     pub(super) reason: Option<Reason>,
@@ -50,28 +50,29 @@ impl Error {
         Error::new(CLOSED, "the database is closed; open it again")
     }
 
-    /// Returns whether another transaction changed first what this one has read or written. Nothing was written; the
-    /// transaction can succeed if it runs again from its beginning. Waiting does not help.
+    /// Returns whether another transaction has changed something that this one has read or written. Nothing was
+    /// written; the transaction can succeed if you run it again from its beginning. Waiting does not help.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.code == BUSY_SNAPSHOT
     }
 
-    /// Returns where a commit met a conflict. It is `None` for other errors, and for a conflict that is not about one
-    /// table: a statement that begins to write after others have committed since it began to read.
+    /// Returns the place of a conflict, if the error is a conflict of a commit. It returns `None` for all other errors,
+    /// and for a conflict that is not about one table: a statement that begins to write after others have committed
+    /// since it began to read.
     #[must_use]
     pub fn conflict(&self) -> Option<&Conflict> {
         self.conflict.as_deref()
     }
 
-    /// Returns what is known of a failure of the remote store in which the database is, and of a commit in doubt. It is
-    /// `None` for other errors.
+    /// Returns the reason why the remote store failed in which the database is, or the commit in doubt. It returns
+    /// `None` for all other errors.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// Returns whether another connection excludes this one at the moment, as `BEGIN IMMEDIATE` does, so that the same
+    /// Returns whether another connection excludes this one at the moment, for example with `BEGIN IMMEDIATE`. The same
     /// statement can succeed later.
     #[must_use]
     pub fn is_busy(&self) -> bool {

@@ -11,11 +11,13 @@ use std::slice;
 type Function = Box<dyn FnMut(&[ValueRef<'_>]) -> Result<Value, String> + Send>;
 
 impl Connection {
-    /// Adds a function with a number of arguments, or replaces the one of that name and number. A function of SQLite's
-    /// own can be replaced, too. If it returns an error or panics, the statement fails. It must not use the connection.
+    /// Adds a function of SQL with a number of arguments, or replaces the function of that name and number, which can
+    /// be one of SQLite's own. If the function returns an error or panics, the statement fails. It must not use the
+    /// connection.
     ///
     /// # Errors
-    /// There are more than 127 arguments, the name is too long, or a statement that uses the function is running.
+    /// An error if there are more than 127 arguments, if the name is too long, or if a statement that uses the function
+    /// is running.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -48,9 +48,9 @@ fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
 
 impl Interrupt {
     /// Stops the statements that the connection runs at this moment. They fail with
-    /// [`Error::is_interrupted`](super::Error::is_interrupted), and what they wrote is undone; if one of them
-    /// writes within `BEGIN`, the transaction is rolled back. A commit that has begun runs to its end. Without a
-    /// running statement nothing happens.
+    /// [`Error::is_interrupted`](super::Error::is_interrupted), and what they wrote is undone; if one of them writes
+    /// within `BEGIN`, the transaction is rolled back. A commit that has begun runs to its end. If no statement is
+    /// running, the call does nothing.
     pub fn interrupt(&self) {
         let target = lock(&self.0);
         if let Some(db) = target.0 {

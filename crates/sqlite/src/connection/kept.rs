@@ -9,11 +9,11 @@ use std::ptr::NonNull;
 const MOST: usize = 32;
 
 impl Connection {
-    /// Prepares the only statement of `sql`, or takes it from the 32 statements that were prepared in this way and
-    /// used last. Its parameters are `NULL`.
+    /// Prepares the only statement of `sql`, or takes it from a cache of the 32 statements that were last prepared by
+    /// this call. Its parameters are `NULL`.
     ///
     /// # Errors
-    /// Those of [`Connection::prepare`]; there is a second statement.
+    /// Those of [`Connection::prepare`]; an error if there is a second statement.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ impl Connection {
         Ok(self.prepare_only(sql)?.keep_as(sql))
     }
 
-    /// Frees the statements that [`Connection::prepare_kept`] keeps.
+    /// Frees the statements in the cache of [`Connection::prepare_kept`].
     pub fn flush_statements(&self) {
         for (_, statement) in self.kept.take().0 {
             finalize(statement);

@@ -10,17 +10,17 @@ pub enum Limit {
     ValueBytes = 0,
     /// The longest statement in bytes.
     SqlBytes = 1,
-    /// The most columns of a table, an index, a result or a clause.
+    /// The largest number of columns of a table, an index, a result or a clause.
     Columns = 2,
     /// The deepest nesting of an expression.
     ExpressionDepth = 3,
-    /// The most `SELECT`s that `UNION` and its kin combine.
+    /// The largest number of `SELECT`s that `UNION`, `INTERSECT` and `EXCEPT` combine.
     CompoundSelects = 4,
-    /// The most instructions of a prepared statement.
+    /// The largest number of instructions of a prepared statement.
     Instructions = 5,
-    /// The most arguments of a function.
+    /// The largest number of arguments of a function.
     FunctionArguments = 6,
-    /// The most attached databases.
+    /// The largest number of attached databases.
     AttachedDatabases = 7,
     /// The longest pattern of `LIKE` and `GLOB` in bytes.
     PatternBytes = 8,
@@ -28,7 +28,7 @@ pub enum Limit {
     Parameters = 9,
     /// The deepest nesting of triggers.
     TriggerDepth = 10,
-    /// The most threads that help to sort.
+    /// The largest number of threads that help to sort.
     WorkerThreads = 11,
     /// The deepest stack of the parser.
     ParserDepth = 12,

@@ -26,10 +26,11 @@ pub(super) fn initialize(counts_memory: bool) -> Result<bool, Error> {
     Ok(counts_memory)
 }
 
-/// Makes SQLite count its memory, so that [`limit_memory`] can be called after connections were opened.
+/// Makes SQLite count its memory. After this call, [`limit_memory`] can be called at any time, also when connections
+/// are open.
 ///
 /// # Errors
-/// A connection was opened before the first call.
+/// An error if a connection was opened before the first call.
 pub fn count_memory() -> Result<(), Error> {
     match initialize(true)? {
         true => Ok(()),
@@ -40,16 +41,16 @@ pub fn count_memory() -> Result<(), Error> {
     }
 }
 
-/// Limits the memory that SQLite allocates for all connections of this process, including sorts and temporary tables.
-/// A statement that needs more fails with `SQLITE_NOMEM` and is rolled back. Call this function or [`count_memory`]
-/// before the first connection of the process is opened, because counting has to begin before the first allocation.
-/// Later the limit can be lowered, but not raised.
+/// Limits the memory that SQLite allocates for all connections of this process, including sorts and temporary tables,
+/// to `bytes`. A statement that needs more fails with `SQLITE_NOMEM` and is rolled back. A later call can lower the
+/// limit, but not raise it.
 ///
-/// The budget of a database limits the memory of Pando itself, and counts apart from this. Counting takes a lock for
-/// each allocation, which is why it is off unless this function is called.
+/// Call this function or [`count_memory`] before the process opens its first connection, because SQLite must count its
+/// memory from the first allocation on. Counting takes a lock for each allocation, so it is off unless you call one of
+/// the two. The limit does not include the memory of Pando itself, which the budget of a database limits.
 ///
 /// # Errors
-/// A connection was opened before the first call.
+/// An error if a connection was opened before the first call.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

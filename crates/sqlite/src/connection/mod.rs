@@ -47,8 +47,8 @@ struct Kept(VecDeque<(Box<str>, NonNull<Stmt>)>);
 /// The rows of a query.
 pub type Rows = Vec<Vec<Value>>;
 
-/// A connection of SQLite whose main database is Pando's. Its `TEMP` tables, attached files and databases in memory
-/// are SQLite's own.
+/// A connection of SQLite whose main database is a Pando database. Its `TEMP` tables, attached files and databases in
+/// memory are SQLite's own.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -103,10 +103,10 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Opens a connection to a new database in memory that is SQLite's own.
+    /// Opens a connection to a new database in memory, which is SQLite's own.
     ///
     /// # Errors
-    /// Out of memory.
+    /// An error if there is not enough memory.
     pub fn in_memory() -> Result<Connection, Error> {
         Self::open_uri(":memory:")
     }
@@ -128,7 +128,7 @@ impl Connection {
     /// Runs statements, separated by semicolons.
     ///
     /// # Errors
-    /// That of the first statement that fails; those before it took effect.
+    /// The error of the first statement that fails. The effects of the statements before it remain.
     pub fn execute(&self, sql: &str) -> Result<(), Error> {
         let mut rest = sql;
         loop {
@@ -155,16 +155,17 @@ impl Connection {
     /// Prepares the first statement of `sql`.
     ///
     /// # Errors
-    /// Those of the text. An empty one is an error, and so is one with a zero byte, which SQLite takes for its end.
+    /// An error if the text cannot be prepared, if it is empty, or if it contains a zero byte, at which SQLite would
+    /// end it.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>, Error> {
         Statement::prepare(self, sql)?.0.ok_or_else(|| Error::misuse("there is no statement"))
     }
 
-    /// Prepares the only statement of `sql`. Use it for untrusted texts: a second statement is an error, where
-    /// [`Connection::prepare`] leaves it out and [`Connection::execute`] runs it.
+    /// Prepares the only statement of `sql`. Use it for untrusted texts: a second statement is an error.
+    /// ([`Connection::prepare`] ignores a second statement, and [`Connection::execute`] runs it.)
     ///
     /// # Errors
-    /// Those of [`Connection::prepare`]; there is a second statement, or something after the first that is none.
+    /// Those of [`Connection::prepare`]; an error if a second statement, or any other text, follows the first one.
     ///
     /// ```
     /// # fn main() -> Result<(), pando_sqlite::Error> {
@@ -186,14 +187,15 @@ impl Connection {
         }
     }
 
-    /// Returns how many rows the last statement inserted, changed or deleted.
+    /// Returns the number of rows that the last statement inserted, changed or deleted.
     #[must_use]
     pub fn changes(&self) -> i64 {
         // SAFETY: the connection is open.
         unsafe { sys::pando_sqlite3_changes64(self.db.as_ptr()) }
     }
 
-    /// Returns how many rows were inserted, changed or deleted since the connection was opened, triggers included.
+    /// Returns the number of rows that were inserted, changed or deleted since the connection was opened, by triggers,
+    /// too.
     #[must_use]
     pub fn total_changes(&self) -> i64 {
         // SAFETY: the connection is open.
@@ -207,14 +209,15 @@ impl Connection {
         unsafe { sys::pando_sqlite3_last_insert_rowid(self.db.as_ptr()) }
     }
 
-    /// Returns whether a transaction was begun and is not ended.
+    /// Returns whether a transaction has begun and not ended.
     #[must_use]
     pub fn is_in_transaction(&self) -> bool {
         // SAFETY: the connection is open.
         unsafe { sys::pando_sqlite3_get_autocommit(self.db.as_ptr()) == 0 }
     }
 
-    /// Returns the name of a database of the connection: `main` for 0, `temp` for 1, and then those that were attached.
+    /// Returns the name of a database of the connection: `main` for 0, `temp` for 1, then the attached ones. Returns
+    /// `None` if there is no such database.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -237,7 +240,7 @@ impl Connection {
     }
 
     /// Returns SQLite's handle, for functions of [`crate::ffi`]. It is valid until the connection is dropped. The
-    /// connection has no mutex: only the thread that has it may use the handle.
+    /// connection has no mutex, so only the thread that holds the connection may use the handle.
     #[must_use]
     pub fn as_ptr(&self) -> *mut crate::ffi::sqlite3 {
         self.db.as_ptr().cast()

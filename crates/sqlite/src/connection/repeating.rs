@@ -1,22 +1,22 @@
-//! Transactions that are repeated as a whole.
+//! Transactions that run again as a whole.
 
 use super::Connection;
 use crate::state::pause;
 
 impl Connection {
     /// Runs `work`, which is one transaction: a statement outside of `BEGIN` with all of its rows, or everything from
-    /// `BEGIN` to `COMMIT`. If it ends with a conflict, it runs again, 8 times at most. The last two times other
-    /// writers wait. Statements in it are not repeated by themselves, and rows that they return can be those of a run
-    /// that fails later.
+    /// `BEGIN` to `COMMIT`. If it ends with a conflict, it runs again, at most 8 times in all. During the last two
+    /// attempts other writers wait. Single statements in it are not repeated, and the rows that they return can be
+    /// those of an attempt that fails later.
     ///
-    /// An interrupt stops `work` also if it arrives between two runs or two statements: every statement fails from then
-    /// on. So does `ROLLBACK`, unless [`Connection::forget_interrupt`] is called before it.
+    /// An interrupt stops `work` even if it arrives between two attempts or two statements: from then on every
+    /// statement fails, and so does `ROLLBACK`, unless you call [`Connection::forget_interrupt`] before it.
     ///
-    /// Within a transaction, and while another statement of the connection is running, whose rows would be of another
-    /// state, `work` runs once.
+    /// Within a transaction, and while another statement of the connection is running, `work` runs only once, because
+    /// the rows of that statement would be of another state.
     ///
     /// # Errors
-    /// That of the last run.
+    /// The error of the last attempt.
     ///
     /// ```
     /// # fn main() -> Result<(), pando_sqlite::Error> {

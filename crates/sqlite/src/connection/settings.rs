@@ -11,10 +11,9 @@ impl Connection {
     /// Sets the durability and isolation of transactions that begin from now on. `PRAGMA synchronous` below `FULL`
     /// turns [`pando::Durability::Sync`] into `Buffered`.
     ///
-    /// The isolation is serializable, whatever the options say, once a table was created in the database by SQL:
-    /// SQLite finds out by reading whether a constraint holds, so under another isolation two transactions could both
-    /// insert what has to be unique. Serializable transactions also keep what the weaker isolation promises. Before
-    /// that, only virtual tables of the program can be written, and the isolation is the one of the options.
+    /// Once SQL has created a table in the database, the isolation is serializable, whatever the options say. SQLite
+    /// checks constraints by reading, so with a weaker isolation two transactions could both insert a value that must
+    /// be unique. Until then, only virtual tables of the program can be written, with the isolation of the options.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,9 +29,9 @@ impl Connection {
         self.with_state(|state| state.options = Some(options));
     }
 
-    /// Sets whether the connection only reads its database. From its next transaction on, what writes to the database
-    /// fails with `SQLITE_READONLY`, and transactions are snapshots, which never conflict. `TEMP` tables can be
-    /// written.
+    /// Makes the connection read-only, or ends that. From its next transaction on, statements that write to the
+    /// database fail with `SQLITE_READONLY`, and transactions are snapshots, which never conflict. `TEMP` tables stay
+    /// writable.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,8 +49,8 @@ impl Connection {
     }
 
     /// Makes `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE` exclude no other writer from now on: each begins a transaction at
-    /// once, which conflicts as any other does. Use it for statements of clients that could stop between two
-    /// statements: every writer of the database, also those without SQL, would wait for them.
+    /// once, which conflicts as any other does. Use it for clients that could stop between two statements: otherwise
+    /// every writer of the database, also those without SQL, would wait for them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -67,8 +66,8 @@ impl Connection {
         self.with_state(|state| state.shares_immediate = true);
     }
 
-    /// Sets whether `PRAGMA integrity_check` and `quick_check` read all pages of the database, as they do by default. A
-    /// program that has checked them, by [`pando::Database::check_all`], needs them to be read only once.
+    /// Sets whether `PRAGMA integrity_check` and `quick_check` read all pages of the database. Default: yes. Turn it
+    /// off if your program has already checked the pages with [`pando::Database::check_all`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -85,7 +84,8 @@ impl Connection {
     }
 
     /// Sets how long a statement waits for a connection that excludes others, as `BEGIN IMMEDIATE` does, before it
-    /// fails with [`Error::is_busy`](super::Error::is_busy). The default is not to wait. Conflicts are not waited for.
+    /// fails with [`Error::is_busy`](super::Error::is_busy). Default: zero. A statement never waits because of a
+    /// conflict.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -103,7 +103,7 @@ impl Connection {
         unsafe { sys::pando_sqlite3_busy_timeout(self.db.as_ptr(), timeout_ms) };
     }
 
-    /// Returns a limit.
+    /// Returns the value of a limit.
     #[must_use]
     pub fn limit(&self, limit: Limit) -> u32 {
         // SAFETY: the connection is open; a negative value changes nothing.
@@ -111,8 +111,8 @@ impl Connection {
         u32::try_from(value).unwrap_or(0)
     }
 
-    /// Lowers or raises a limit for statements that are prepared from now on, and returns what it was. More than SQLite
-    /// was compiled for sets that.
+    /// Sets a limit for statements that are prepared from now on, and returns its former value. A value above the one
+    /// that SQLite was compiled with sets that one.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

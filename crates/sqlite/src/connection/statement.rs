@@ -82,7 +82,7 @@ impl<'c> Statement<'c> {
     /// Binds a value to a parameter, counted from 1.
     ///
     /// # Errors
-    /// There is no such parameter, or the statement is running.
+    /// An error if there is no such parameter, or if the statement is running.
     pub fn bind(&mut self, at: usize, value: &Value) -> Result<(), Error> {
         self.bind_ref(at, value.into())
     }
@@ -90,7 +90,7 @@ impl<'c> Statement<'c> {
     /// Binds a borrowed value to a parameter, counted from 1. SQLite copies it.
     ///
     /// # Errors
-    /// There is no such parameter, or the statement is running.
+    /// As for [`Statement::bind`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -134,13 +134,13 @@ impl<'c> Statement<'c> {
         if code == OK { Ok(()) } else { Err(self.connection.error(code)) }
     }
 
-    /// Binds `NULL` to all parameters, as it is before the first bind.
+    /// Binds `NULL` to all parameters, which is their value before the first bind.
     pub fn clear_bindings(&mut self) {
         // SAFETY: the statement is prepared.
         unsafe { sys::pando_sqlite3_clear_bindings(self.statement.as_ptr()) };
     }
 
-    /// Returns the number of parameters: the highest number of one.
+    /// Returns the number of parameters, which is the highest number of a parameter.
     #[must_use]
     pub fn parameters(&self) -> usize {
         // SAFETY: the statement is prepared.
@@ -148,7 +148,7 @@ impl<'c> Statement<'c> {
         usize::try_from(count).unwrap_or(0)
     }
 
-    /// Returns the name of a parameter, counted from 1, with its `:`, `@`, `$` or `?`. A plain `?` has none.
+    /// Returns the name of a parameter, counted from 1, with its `:`, `@`, `$` or `?`. Returns `None` for a plain `?`.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -168,7 +168,8 @@ impl<'c> Statement<'c> {
         unsafe { owned(sys::pando_sqlite3_bind_parameter_name(self.statement.as_ptr(), at)) }
     }
 
-    /// Returns the number of a named parameter, counted from 1. The name includes its `:`, `@` or `$`.
+    /// Returns the number of a named parameter, counted from 1, or `None` if there is none. The name includes its `:`,
+    /// `@` or `$`.
     #[must_use]
     pub fn parameter_index(&self, name: &str) -> Option<usize> {
         let name = CString::new(name).ok()?;
@@ -180,12 +181,12 @@ impl<'c> Statement<'c> {
     /// Runs the statement up to its next row. Returns whether there is one.
     ///
     /// A statement outside of `BEGIN` that writes and returns rows has done all of its writes when it returns the first
-    /// one, and its commit meets no conflict from then on: other writers get `SQLITE_BUSY`, after their busy timeout,
-    /// until the statement has ended. Within [`Connection::repeating`] and over a remote store nobody is excluded, and
-    /// the commit can fail with a conflict.
+    /// row, and its commit has no conflict from then on: until the statement has ended, other writers get `SQLITE_BUSY`
+    /// after their busy timeout. Within [`Connection::repeating`] and over a remote store, other writers are not
+    /// excluded, and the commit can fail with a conflict.
     ///
     /// # Errors
-    /// Those of the statement. It is reset then.
+    /// Those of the statement. The statement is then reset.
     pub fn step(&mut self) -> Result<bool, Error> {
         // SAFETY: the statement is prepared.
         match unsafe { sys::pando_sqlite3_step(self.statement.as_ptr()) } {
@@ -202,8 +203,8 @@ impl<'c> Statement<'c> {
         }
     }
 
-    /// Runs the statement row by row. It ends once the result is dropped. If the statement writes, that commits as
-    /// [`Statement::reset`] does, and loses an error of the commit.
+    /// Runs the statement row by row. Dropping the result ends the statement. If the statement writes, this commits as
+    /// [`Statement::reset`] does, but an error of the commit is lost.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -228,9 +229,10 @@ impl<'c> Statement<'c> {
     /// Ends the statement, so that it can run again.
     ///
     /// # Errors
-    /// That of a commit: a statement outside of `BEGIN` that writes and has returned a row commits here, if it was not
-    /// stepped to its end. Dropping the statement does the same and loses the error. It is a conflict only where
-    /// [`Statement::step`] says so, or if Rust code without SQL commits at the moment of the first row.
+    /// The error of a commit: a statement outside of `BEGIN` that writes, and was not stepped to its end after it
+    /// returned a row, commits here. Dropping the statement does the same, but loses the error. The commit can have a
+    /// conflict only in the cases that [`Statement::step`] lists, or if Rust code without SQL commits at the moment of
+    /// the first row.
     pub fn reset(&mut self) -> Result<(), Error> {
         // SAFETY: the statement is prepared.
         match unsafe { sys::pando_sqlite3_reset(self.statement.as_ptr()) } {
@@ -258,7 +260,7 @@ impl<'c> Statement<'c> {
         unsafe { sys::pando_sqlite3_column_count(self.statement.as_ptr()) as usize }
     }
 
-    /// Returns the name of a column, counted from 0.
+    /// Returns the name of a column, counted from 0, or `None` if there is no such column.
     #[must_use]
     pub fn name(&self, at: usize) -> Option<String> {
         let at = c_int::try_from(at).ok()?;
@@ -266,8 +268,8 @@ impl<'c> Statement<'c> {
         unsafe { owned(sys::pando_sqlite3_column_name(self.statement.as_ptr(), at)) }
     }
 
-    /// Returns the declared type of a column, counted from 0, if it is a column of a table that declares one:
-    /// `VARCHAR(20)`. Expressions have none.
+    /// Returns the declared type of a column, counted from 0, such as `VARCHAR(20)`. Returns `None` for an expression,
+    /// and for a column whose table declares no type.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -286,7 +288,8 @@ impl<'c> Statement<'c> {
         unsafe { owned(sys::pando_sqlite3_column_decltype(self.statement.as_ptr(), at)) }
     }
 
-    /// Returns whether the statement writes to no database. `BEGIN`, `COMMIT` and `ROLLBACK` count as writing nothing.
+    /// Returns whether the statement writes to no database. `BEGIN`, `COMMIT` and `ROLLBACK` also count as writing
+    /// nothing.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         // SAFETY: the statement is prepared.
@@ -300,8 +303,8 @@ impl<'c> Statement<'c> {
         unsafe { sys::pando_sqlite3_stmt_isexplain(self.statement.as_ptr()) != 0 }
     }
 
-    /// Returns how often SQLite prepared the statement again, because a definition had changed. Its columns can be
-    /// others since.
+    /// Returns how many times SQLite prepared the statement again because a definition had changed. Its columns can
+    /// then be different.
     #[must_use]
     pub fn times_prepared_again(&self) -> i32 {
         const REPREPARE: c_int = 5;
@@ -315,7 +318,8 @@ impl<'c> Statement<'c> {
         self.value_ref(at).to_owned()
     }
 
-    /// Returns a value of the current row where it lies, counted from 0. It is `NULL` if there is no such column.
+    /// Returns a value of the current row in place, without a copy, counted from 0. It is `NULL` if there is no such
+    /// column.
     #[must_use]
     pub fn value_ref(&self, at: usize) -> ValueRef<'_> {
         let Ok(at) = c_int::try_from(at) else { return ValueRef::Null };
@@ -341,7 +345,7 @@ impl<'c> Statement<'c> {
     }
 }
 
-/// A statement that runs.
+/// A running statement, which [`Statement::run`] returns.
 #[derive(Debug)]
 pub struct Running<'s> {
     /// A duplicate of the statement that is lent; that one frees it.
@@ -352,10 +356,10 @@ pub struct Running<'s> {
 }
 
 impl<'s> Running<'s> {
-    /// Moves to the next row, and returns the statement on it, or `None` after the last one.
+    /// Moves to the next row, and returns the statement on it, or `None` after the last row.
     ///
     /// # Errors
-    /// Those of the statement. It has ended then.
+    /// Those of the statement. The statement has then ended.
     #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<&Statement<'s>>, Error> {
         // After an error, too.

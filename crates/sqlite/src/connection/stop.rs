@@ -14,15 +14,15 @@ impl Connection {
         self.interrupt.clone()
     }
 
-    /// Returns whether an interrupt waits for running statements to end.
+    /// Returns whether an interrupt is in effect, until all running statements have ended.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         // SAFETY: the connection is open.
         unsafe { sys::pando_sqlite3_is_interrupted(self.db.as_ptr()) != 0 }
     }
 
-    /// Forgets an interrupt. A statement that begins while no other one is running does the same, except for those that
-    /// [`Connection::repeating`] runs.
+    /// Ends the effect of an interrupt. A statement that begins while no other one is running also ends it, except for
+    /// statements within [`Connection::repeating`].
     ///
     /// ```
     /// # fn main() -> Result<(), pando_sqlite::Error> {
@@ -39,11 +39,11 @@ impl Connection {
     }
 
     /// Sets a callback that is called about every `steps` steps of a running statement, or removes it. After it returns
-    /// true, or panics, the statement fails with [`Error::is_interrupted`]. A step is an instruction of SQLite's
-    /// machine: a row that a scan passes takes some ten. The callback must not use the connection.
+    /// `true`, or panics, the statement fails with [`Error::is_interrupted`]. A step is an instruction of SQLite's
+    /// virtual machine; a scan takes about ten for each row. The callback must not use the connection.
     ///
     /// # Errors
-    /// `steps` is 0.
+    /// An error if `steps` is 0.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,7 +15,7 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
-/// A value that lies in the memory of SQLite or of the caller.
+/// A borrowed value, in the memory of SQLite or of the caller.
 ///
 /// ```
 /// use pando_sqlite::{Value, ValueRef};
@@ -38,7 +38,7 @@ pub enum ValueRef<'v> {
 }
 
 impl ValueRef<'_> {
-    /// Returns a copy. In text that is not UTF-8, replacement characters stand for invalid bytes.
+    /// Returns a copy. In text that is not UTF-8, replacement characters replace the invalid bytes.
     #[must_use]
     pub fn to_owned(self) -> Value {
         match self {

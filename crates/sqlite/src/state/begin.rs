@@ -139,7 +139,7 @@ impl State {
         Failure::new(READONLY, message)
     }
 
-    /// Excludes other writers where that is asked for, and otherwise checks that no other writer excludes this one.
+    /// Excludes other writers if the caller asks for that; otherwise checks that no connection excludes this one.
     fn take_turn(&mut self, is_immediate: bool) -> Outcome<()> {
         if self.excluding.is_some() {
             return Ok(());

@@ -1,11 +1,11 @@
-//! Where a conflict was, in the words of SQL: the name of the table or index, and the rowid or the values of the key.
+//! The place of a conflict as SQL names it: the table or index, and the rowid or the values of the key.
 
 use super::State;
 use crate::failure::{BUSY_SNAPSHOT, Failure};
 use pando::Error;
 use sqlite_format::{key, names};
 
-/// Where a commit met a conflict: the table or index, and the key that another transaction changed first.
+/// The place of a conflict of a commit: the table or index, and the key that another transaction changed first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: String,
@@ -16,7 +16,7 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// Returns the name of the table. Of a table that is not SQL's, this is its name in the database.
+    /// Returns the name of the table. If SQL did not create the table, it is the name in the Pando database.
     #[must_use]
     pub fn table(&self) -> &str {
         &self.table
@@ -28,19 +28,19 @@ impl Conflict {
         self.index.as_deref()
     }
 
-    /// Returns whether the table is one of SQL's, so that [`Conflict::table`] is SQL's name of it.
+    /// Returns whether SQL created the table, so that [`Conflict::table`] returns its name in SQL.
     #[must_use]
     pub fn is_named(&self) -> bool {
         self.is_named
     }
 
-    /// Returns the rowid, if the conflict was about a row of a table that has them.
+    /// Returns the rowid, if the conflict was about a row of a table that has rowids.
     #[must_use]
     pub fn rowid(&self) -> Option<i64> {
         self.rowid
     }
 
-    /// Returns the key as it is stored. It is `None` if the conflict is about the whole table, because it was created
+    /// Returns the key as it is stored. Returns `None` if the conflict is about the whole table, because it was created
     /// or dropped.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {

@@ -33,7 +33,7 @@ impl<'f> Change<'f> {
     }
 
     /// Returns when the commit was made, in milliseconds since 1970, by the database's time. 0 means that the time is
-    /// unknown, because nothing had followed the changes since the database was opened.
+    /// unknown: the database had not had a reader of changes since it was opened.
     pub fn time_ms(&self) -> u64 {
         self.current.time_ms
     }

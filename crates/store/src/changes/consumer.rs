@@ -20,7 +20,7 @@ pub struct ConsumerInfo {
     pub name: String,
     /// The last commit that the consumer has acknowledged.
     pub position: u64,
-    /// Whether the consumer has lost its position because it fell behind too far.
+    /// Whether the consumer has lost its position, because more than the limit would have been kept for it.
     pub is_lost: bool,
 }
 
@@ -73,8 +73,8 @@ impl Store {
                 .oldest_feed()
                 .map_or_else(|_| String::new(), |oldest| format!(" of commit {oldest} or later"));
             let message = format!(
-                "consumer {name:?} has lost its place after commit {}: the changes that it had to read are \
-                 no longer kept; drop it, and begin again with a copy of the database{oldest}",
+                "consumer {name:?} has lost its position after commit {}: the changes that it had to read \
+                 are no longer kept; drop it, and begin again with a copy of the database{oldest}",
                 known.hold.held().last.0
             );
             return Err(Error::new(ErrorKind::TooOld, message));

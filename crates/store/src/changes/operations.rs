@@ -46,7 +46,7 @@ pub enum Operation<'a> {
         table: &'a TableInfo,
         /// The first key.
         start: &'a [u8],
-        /// The first key after the range; `None`: the range extends to the end of the table.
+        /// The first key after the range; `None` if the range extends to the end of the table.
         end: Option<&'a [u8]>,
     },
 }

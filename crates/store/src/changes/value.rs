@@ -44,8 +44,8 @@ impl<'a> ChangeValue<'a> {
         self.stored_len() - self.front_bytes as u64
     }
 
-    /// Returns when the value was put, in milliseconds since 1970, if its table has a TTL. If that is a TTL by key,
-    /// returns when the entry expires; `u64::MAX`: never.
+    /// Returns when the value was put, in milliseconds since 1970, if its table has a TTL, and `None` otherwise. For a
+    /// TTL by key it returns when the entry expires; `u64::MAX` means never.
     pub fn date_ms(&self) -> Option<u64> {
         if self.front_bytes == 0 {
             return None;
@@ -56,7 +56,7 @@ impl<'a> ChangeValue<'a> {
         })
     }
 
-    /// Returns the value, unless it is stored in extents of its own.
+    /// Returns the value, or `None` if it is stored in extents of its own.
     pub fn inline(&self) -> Option<&'a [u8]> {
         self.stored_inline().map(|bytes| &bytes[self.front_bytes..])
     }
@@ -80,7 +80,7 @@ impl<'a> ChangeValue<'a> {
     /// Returns a reader of the value. Its memory is one piece: usually 256 KiB, and at most 1 MiB.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Those of reading the disk.
     pub fn reader(&self) -> Result<ChangeValueReader<'a>> {
         self.reader_from(self.front_bytes as u64)
     }

@@ -233,7 +233,8 @@ fn pin_newest(data: &dyn File, seat: &mut Seat) -> Result<Superblock> {
         }
         superblock = newest;
     }
-    Err(Error::new(ErrorKind::Io, "checkpoints come faster than they can be read"))
+    let message = "the writing process makes checkpoints faster than this one reads them; try again";
+    Err(Error::new(ErrorKind::Io, message))
 }
 
 impl Follower {
@@ -371,7 +372,7 @@ impl Follower {
         if superblock.database != store.database {
             return Err(Error::new(
                 ErrorKind::Foreign,
-                "another database has taken the place of the one that was opened",
+                "another database has replaced the one in this directory; open it again",
             ));
         }
         let tables = Arc::new(read_physical_rows(&superblock.physical, &store.pool, &store.slots)?);

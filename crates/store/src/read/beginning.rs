@@ -8,11 +8,12 @@ use base::slots::EpochGuard;
 use base::{Large, LargeRef, Result, TableId};
 use page::Value;
 
-/// The beginning of a value: all of it if it is in memory or in a page. A page has a sixteenth of a value that is
-/// stored outside, and at most 480 bytes; a value of more than 1 MiB has no beginning until a checkpoint.
+/// The beginning of a value. It is the whole value if that is in memory or in a page. Of a value that is stored outside
+/// of pages, it is a sixteenth, and at most 480 bytes; a value of more than 1 MiB has an empty beginning until a
+/// checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beginning<'a> {
-    /// The first bytes of the value, none or more.
+    /// The first bytes of the value; can be empty.
     pub bytes: &'a [u8],
     /// The length of the whole value in bytes.
     pub len_bytes: u64,
@@ -26,7 +27,7 @@ impl<'a> Beginning<'a> {
         Beginning { bytes: value, len_bytes: value.len() as u64 }
     }
 
-    /// Returns whether it is the whole value.
+    /// Returns whether the beginning is the whole value.
     #[inline]
     #[must_use]
     pub fn is_whole(self) -> bool {

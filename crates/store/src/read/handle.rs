@@ -78,8 +78,8 @@ impl Table {
         self.inner.row.layout
     }
 
-    /// Returns how long entries lived when this handle was opened; `None`: they do not expire, or each has a TTL of its
-    /// own.
+    /// Returns how long entries lived when this handle was opened, or `None` if they do not expire, or if each has a
+    /// TTL of its own.
     pub fn ttl(&self) -> Option<Duration> {
         self.inner.row.ttl?.duration()
     }
@@ -89,7 +89,7 @@ impl Table {
         self.inner.row.ttl.is_some_and(Ttl::is_by_key)
     }
 
-    /// Returns how merges compress leaves of the table, when this handle was opened.
+    /// Returns the compression of leaves that merges of the table write, as of the opening of this handle.
     pub fn compression(&self) -> Compression {
         self.inner.row.compression
     }

@@ -24,7 +24,7 @@ pub enum Resident<T> {
 }
 
 impl Snapshot {
-    /// Returns a copy of the value of `key`, if memory alone is sufficient.
+    /// Returns a copy of the value of `key` if the value is in memory.
     #[inline]
     pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
         if !table.is_known_to(self) {

@@ -51,13 +51,13 @@ impl Drop for Steps<'_> {
     }
 }
 
-/// A cursor over the records of a [`Span`], in either direction. Records are borrowed until it moves: there are no
-/// copies.
+/// A cursor over the records of a [`Span`], in either direction. It lends records without copies, until it moves.
 ///
-/// The cursor can also stand before the first record and after the last one. A step off an end returns `None`, and a
+/// A cursor can also stand before the first record and after the last one. A step past an end returns `None`, and a
 /// step back returns the record at that end again.
 ///
-/// While a cursor lives, what its snapshot sees is not freed; but it does not move after the snapshot was revoked.
+/// While a cursor is open, what its snapshot sees is not freed. If the snapshot expires, the cursor cannot move any
+/// more.
 #[must_use = "a cursor reads records only as it moves"]
 pub struct Cursor<'a> {
     merged: Merged<Upper<'a>, RunLayer<'a>, Shortcut<'a>>,
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Returns the keys that the cursor was opened for.
+    /// Returns the span for which the cursor was opened.
     pub fn span(&self) -> &Span {
         &self.span
     }
@@ -208,8 +208,9 @@ impl<'a> Cursor<'a> {
         if self.place == Place::On { self.merged.entry() } else { None }
     }
 
-    /// Returns the current record. `None` before the first, after the last, and before the first move; also if a move
-    /// that reads no values came to a large one, until [`Cursor::value`] has read it.
+    /// Returns the current record, or `None` before the first move, before the first record and after the last. It also
+    /// returns `None` if [`Cursor::advance`] or [`Cursor::retreat`] moved to a value outside the pages, until
+    /// [`Cursor::value`] has read the value.
     pub fn current(&self) -> Lent<'_> {
         let (key, item) = self.entry()?;
         match item {
@@ -218,7 +219,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the key of the current record.
+    /// Returns the key of the current record, or `None` if the cursor is on no record.
     pub fn key(&self) -> Option<&[u8]> {
         self.entry().map(|(key, _)| key)
     }
@@ -236,7 +237,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the current value. It is read completely if it is outside the pages and was not read yet.
+    /// Returns the current value. If the value is outside the pages and was not read yet, the call reads all of it.
     pub fn value(&mut self) -> Result<Option<&[u8]>> {
         if let (None, Some((_, Value::Large(large)))) = (&self.large, self.entry()) {
             self.snapshot.check_held()?;
@@ -268,7 +269,7 @@ impl<'a> Cursor<'a> {
         ValueReader::new(located, self.snapshot, own).map(Some)
     }
 
-    /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
+    /// Moves to the next record without reading its value. Returns whether there is such a record.
     pub fn advance(&mut self) -> Result<bool> {
         self.snapshot.check_held()?;
         if !self.step_in_leaf::<true>() {
@@ -277,7 +278,7 @@ impl<'a> Cursor<'a> {
         Ok(self.place == Place::On)
     }
 
-    /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
+    /// Moves to the previous record without reading its value. Returns whether there is such a record.
     pub fn retreat(&mut self) -> Result<bool> {
         self.snapshot.check_held()?;
         if !self.step_in_leaf::<false>() {
@@ -324,24 +325,22 @@ impl<'a> Cursor<'a> {
         self.arrive_forward(on, fresh)
     }
 
-    /// Moves over records after the current one that are in memory, `most` or fewer and with no more bytes than the
-    /// largest page has, and passes them to `each`: the beginning of the key, the rest of it, the value. It ends on the
-    /// last one passed, and returns their number. That is often 0; then call [`Cursor::next`]. In a page or a node of a
-    /// memtable that no other layer overlaps, such a record costs a fraction of a step.
+    /// Calls `each` on the records after the current one that are in memory: at most `most` records, and no more bytes
+    /// than the largest page has. The arguments are the beginning of the key, the rest of it, and the value. The cursor
+    /// moves to the last of these records. Returns their number. The number is often 0; then call [`Cursor::next`]. In
+    /// a page or a node of a memtable that no other layer overlaps, such a record costs a fraction of a step.
     ///
     /// # Errors
-    /// `SnapshotTooOld`; nothing was shown then.
+    /// `SnapshotTooOld`; `each` was not called then.
     #[inline]
     pub fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
         self.run::<true>(most, each)
     }
 
-    /// Moves back over records before the current one that are in memory, `most` or fewer, and passes them to `each`.
-    /// It ends on the last one passed, and returns their number, often 0. It is [`Cursor::run_on`] in the other
-    /// direction.
+    /// Calls `each` as [`Cursor::run_on`] does, on the records before the current one, in descending order.
     ///
     /// # Errors
-    /// `SnapshotTooOld`; nothing was shown then.
+    /// As for [`Cursor::run_on`].
     #[inline]
     pub fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
         self.run::<false>(most, each)

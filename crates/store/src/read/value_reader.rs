@@ -12,11 +12,13 @@ use std::sync::Arc;
 /// A reader of a value, from any position, a piece at a time: [`Read`], [`BufRead`] and [`Seek`]. It is owned, and
 /// `Send`.
 ///
-/// It sees the value as its snapshot or transaction saw it, whatever is committed meanwhile. While it lives, it keeps
-/// those bytes from being freed, as a snapshot does. It holds one piece of a large value in memory, usually 256 KiB (at
-/// most 1 MiB), and the list of pieces, 16 bytes for each. A piece is verified before a byte of it is returned: damage
-/// is an [`io::Error`] whose inner error is a [`base::Error`] of kind `Corruption`. It expires as a snapshot does, and
-/// then fails with `SnapshotTooOld`.
+/// It sees the value as its snapshot or transaction saw it, whatever is committed later. Until it is dropped, it keeps
+/// the bytes of the value from being freed, as a snapshot does. It expires as a snapshot does, and then fails with
+/// `SnapshotTooOld`.
+///
+/// It holds one piece of a large value in memory, usually 256 KiB (at most 1 MiB), and the list of pieces, 16 bytes for
+/// each. It verifies a piece before it returns a byte of it: damage is an [`io::Error`] whose inner error is a
+/// [`base::Error`] of kind `Corruption`.
 #[derive(Debug)]
 #[must_use = "a reader reads the value only as it is asked"]
 pub struct ValueReader {

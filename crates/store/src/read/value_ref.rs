@@ -25,10 +25,10 @@ use std::ptr::NonNull;
 ///
 /// Getting it copies nothing and allocates nothing, with two exceptions: a value that is too long for a page is read
 /// into memory of its own, and while 64 values of the same snapshot or transaction are borrowed from pages, further
-/// ones are copied.
+/// values are copied.
 ///
-/// It lives no longer than the snapshot or transaction that it was read from, and is not `Send`. While you hold it, its
-/// page or memtable stays in memory, even if the snapshot expires. Copy with `to_vec` what you keep for long.
+/// It borrows the snapshot or transaction from which it was read, and is not `Send`. While you hold it, its page or
+/// memtable stays in memory, even if the snapshot expires. To keep a value for long, copy it with `to_vec`.
 #[must_use = "a value that is not looked at need not be read: `contains` says whether there is one"]
 pub struct ValueRef<'s> {
     /// The bytes, which are in what `_keeper` keeps.

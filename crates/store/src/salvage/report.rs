@@ -13,7 +13,7 @@ pub enum Trust {
 
 /// A receiver of exported records.
 pub trait Sink {
-    /// Receives the page size of the database if it is known. Called once, before all else.
+    /// Receives the page size of the database in bytes, if it is known. It is called once, before all other calls.
     fn begin(&mut self, page_bytes: Option<usize>) -> Result<()>;
 
     /// Receives the name of a table that certainly exists, before its records.
@@ -28,16 +28,16 @@ pub trait Sink {
 pub struct Lost {
     /// The first key that may be lost.
     pub low: Vec<u8>,
-    /// The first key after the loss; `None`: it extends to the end of the table.
+    /// The first key after the loss; `None` if the loss extends to the end of the table.
     pub high: Option<Vec<u8>>,
-    /// The reason.
+    /// The reason for the loss.
     pub why: String,
 }
 
 /// The result for one table.
 #[derive(Clone, Debug, Default)]
 pub struct TableReport {
-    /// The name, or `table-<id>` if the name is lost.
+    /// The name of the table, or `table-<id>` if the name is lost.
     pub name: String,
     /// The number of records exported as certain.
     pub certain: u64,
@@ -51,19 +51,19 @@ pub struct TableReport {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// The checkpoint from whose superblock trees were walked; `None`: no superblock could be read.
+    /// The checkpoint from whose superblock the trees were read; `None` if no superblock could be read.
     pub checkpoint: Option<u64>,
-    /// The commit whose state the certain records show; `None`: no record is certain.
+    /// The commit whose state the certain records show; `None` if no record is certain.
     pub commit: Option<u64>,
     /// The number of commits taken from the log.
     pub log_commits: u64,
-    /// The reason why the log was not read to its end; `None`: it was.
+    /// The reason why the log was not read to its end; `None` if it was.
     pub log_stopped: Option<String>,
-    /// Whether there may have been later states than that of [`Report::commit`].
+    /// Whether the database may have had later commits than [`Report::commit`].
     pub is_outdated: bool,
-    /// The number of leaves that the scan found; `None`: no scan was needed.
+    /// The number of leaves that the scan found; `None` if no scan was needed.
     pub scanned_leaves: Option<u64>,
-    /// Other damage: superblocks, catalogs.
+    /// Damage outside of tables: in superblocks and catalogs.
     pub damage: Vec<String>,
     /// The tables, ordered by name.
     pub tables: Vec<TableReport>,

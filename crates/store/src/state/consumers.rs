@@ -114,7 +114,7 @@ pub(crate) fn read_all(dir: &dyn Dir, database: DatabaseId) -> Result<Vec<(Strin
         let read = bytes.and_then(|bytes| decode(&bytes, database));
         found.push(read.filter(|(consumer, _)| file_name(consumer) == *name).ok_or_else(|| {
             Error::corruption(format!(
-                "{name}: the place of a consumer cannot be read; remove the file to give it up"
+                "{name}: the position of a consumer cannot be read; remove the file to drop the consumer"
             ))
         })?);
     }

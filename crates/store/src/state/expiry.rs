@@ -72,26 +72,27 @@ struct Noticed {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenReader {
-    /// The identity of the reader, from its beginning to its end.
+    /// The identity of the reader, which stays the same until it ends.
     pub id: ReaderId,
-    /// Whether it is a read-write transaction.
+    /// Whether the reader is a read-write transaction.
     pub is_transaction: bool,
-    /// The time for which it has been open, with a precision of about a second.
+    /// The time for which the reader has been open, accurate to about a second.
     pub age: Duration,
-    /// The last commit that it sees.
+    /// The number of the last commit that the reader sees.
     pub commit: u64,
-    /// The number of its view. Views are numbered since the database was opened.
+    /// The number of the view that the reader holds. Views are numbered since the database was opened.
     pub view: u64,
-    /// The place in the program where it was begun.
+    /// The place in the program where the reader was begun.
     pub opened_at: Option<&'static Location<'static>>,
-    /// The memory, in bytes, of memtables that this reader needs and the newest view does not. What several readers
-    /// keep counts for each.
+    /// The memory of memtables that this reader needs and the newest view does not, in bytes. Memory that several
+    /// readers keep counts for each of them.
     pub memory_bytes: u64,
-    /// The space in the data file that waits for this reader, in bytes. What waits for several counts for each.
+    /// The space in the data file that is not freed before this reader ends, in bytes. Space that several readers keep
+    /// counts for each of them.
     pub space_bytes: u64,
-    /// Whether it is being used at this moment, or has an open cursor: what it keeps stays until that ends.
+    /// Whether the reader is being used at this moment, or has an open cursor. What it keeps stays until that ends.
     pub in_call: bool,
-    /// Whether it expired: its next call fails.
+    /// Whether the reader has expired: its next call fails.
     pub expired: bool,
 }
 

@@ -37,7 +37,7 @@ impl TableInfo {
         self.row.ttl.is_some()
     }
 
-    /// Returns how long entries live; `None`: until they are deleted, or each has a TTL of its own.
+    /// Returns how long entries live, or `None` if they do not expire, or if each has a TTL of its own.
     pub fn ttl(&self) -> Option<Duration> {
         self.row.ttl?.duration()
     }
@@ -47,7 +47,7 @@ impl TableInfo {
         self.row.ttl.is_some_and(Ttl::is_by_key)
     }
 
-    /// Returns how merges compress its leaves.
+    /// Returns the compression of leaves that merges of the table write.
     pub fn compression(&self) -> Compression {
         self.row.compression
     }
@@ -90,7 +90,7 @@ pub enum TableChange {
 }
 
 impl TableChange {
-    /// Returns the name that the table has after the commit; of a dropped one, the name that it had.
+    /// Returns the name that the table has after the commit, or, if it was dropped, the name that it had.
     pub fn name(&self) -> &str {
         match self {
             TableChange::Created(table) | TableChange::Altered(table) => table.name(),

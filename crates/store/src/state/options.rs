@@ -29,8 +29,8 @@ pub struct Options {
     /// The number of bytes of the data file that may wait for readers to end; beyond it the oldest expire. `None`:
     /// twice what is in use, at least 1 GiB.
     pub max_pinned_space_bytes: Option<u64>,
-    /// The number of bytes that the log and the data file together may keep for readers of changes. Beyond it, the
-    /// reader at the oldest position loses it.
+    /// The number of bytes that the log and the data file together may keep for readers of changes. Beyond it the
+    /// slowest reader loses its position.
     pub max_changes_bytes: u64,
     /// The length of a value, in bytes, above which it is written to the data file before it is committed; at most
     /// [`limits::MAX_LOGGED_VALUE_BYTES`], which is the default. Simulations set a smaller value.

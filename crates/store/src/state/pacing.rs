@@ -98,9 +98,9 @@ pub struct Delays {
 pub struct PacingStats {
     /// The debt of each [`Cause`], in thousandths of its limit.
     pub debt_permille: [u64; Cause::COUNT],
-    /// Bytes of the log that a recovery would replay.
+    /// The bytes of the log that a recovery would replay.
     pub unabsorbed_log_bytes: u64,
-    /// Records of the log that a recovery would replay.
+    /// The records of the log that a recovery would replay.
     pub unabsorbed_records: u64,
     /// The recent rate at which memtables were merged, in bytes a second; 0 if none were.
     pub absorbed_bytes_per_s: u64,

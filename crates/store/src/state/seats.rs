@@ -116,7 +116,8 @@ impl Seat {
                 Err(_) => continue,
             }
         }
-        let message = format!("a place for a reader in {} is taken away again and again", dir.describe());
+        let place = dir.describe();
+        let message = format!("another process keeps removing the file of this reader in {place}; try again");
         Err(Error::new(ErrorKind::Io, message))
     }
 

@@ -42,9 +42,9 @@ pub(crate) const NEVER_MS: u64 = u64::MAX;
 /// When an entry expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Never: it lives until it is deleted.
+    /// Never: the entry lives until it is deleted.
     Never,
-    /// After this much time.
+    /// After this time.
     In(Duration),
 }
 
@@ -75,7 +75,7 @@ impl Ttl {
         match u64::try_from(ttl.as_millis()) {
             Ok(0) => Err(Error::invalid("a table's TTL must be at least 1 ms")),
             Ok(Self::FOR_EVER) | Err(_) => Err(Error::invalid(
-                "a table's TTL must be less than 2^64-1 ms; omit the TTL to keep entries for ever",
+                "a table's TTL must be less than 2^64-1 ms; omit the TTL to keep entries forever",
             )),
             Ok(ms) => Ok(Ttl { ms, floor_ms: 0 }),
         }

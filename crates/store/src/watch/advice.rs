@@ -95,20 +95,20 @@ pub struct Advice {
     pub table: String,
     /// The layout that the table has, or is being changed to.
     pub layout: RequestedLayout,
-    /// The recommended layout; `None`: there were too few operations for a recommendation.
+    /// The recommended layout; `None` if there were too few operations for a recommendation.
     pub advised: Option<RequestedLayout>,
     /// The operations on the table that were counted or assumed.
     pub operations: Operations,
     /// The approximate number of records of the table.
     pub records: u64,
-    /// The bytes of keys and values in its runs.
+    /// The bytes of keys and values in the table's runs.
     pub record_bytes: u64,
     /// The number of runs of the table.
     pub runs: u64,
-    /// The bytes of its leaf pages and filters for each byte of records, measured; 0 without records.
+    /// The bytes of the table's leaf pages and filters for each byte of records, measured; 0 without records.
     pub space_amplification: f64,
     /// The number of times that the bytes of a record were written since the database was opened, without the log;
-    /// `None`: too few were written.
+    /// `None` if too few were written.
     pub measured_amplification: Option<f64>,
     /// The number of pages that a look-up reads now.
     pub get_pages: u64,
@@ -117,7 +117,7 @@ pub struct Advice {
     /// The cost of operations with the LSM layout.
     pub lsm: Costs,
     /// The number of look-ups for each write at which both layouts cost the same; with more look-ups, the B+tree is
-    /// cheaper. `None`: one layout is always cheaper.
+    /// cheaper. `None` if one layout is always cheaper.
     pub even_gets_per_write: Option<f64>,
     /// The number of bytes that a switch to the other layout would write.
     pub switch_bytes: u64,

@@ -18,18 +18,18 @@ use std::sync::Arc;
 pub struct Report {
     /// The number of tables with pages.
     pub tables: u64,
-    /// The number of these that have the LSM layout now. A table whose layout was changed has the new one after it was
-    /// merged.
+    /// The number of tables that have the LSM layout now. A table whose layout was changed has the new layout once it
+    /// was merged.
     pub lsm_tables: u64,
     /// The number of runs of records; a B+tree is one.
     pub runs: u64,
-    /// The number of records in pages; what is only in memtables is not counted.
+    /// The number of records in pages. Records that are only in memtables do not count.
     pub records: u64,
-    /// The bytes of their keys and values.
+    /// The bytes of keys and values of the records in pages.
     pub record_bytes: u64,
-    /// The number of pages of records.
+    /// The number of leaf pages, which hold records.
     pub leaves: u64,
-    /// The number of pages of pointers.
+    /// The number of inner pages, which hold pointers to pages.
     pub inner_pages: u64,
     /// The number of values in extents of their own.
     pub large_values: u64,
@@ -37,14 +37,14 @@ pub struct Report {
     pub free_in_pages_bytes: u64,
     /// The bytes that compression saves in leaves.
     pub saved_bytes: u64,
-    /// The units of the data file that are used though nothing reaches them: lost space, but no lost data.
+    /// The units of the data file that are used, although nothing reaches them: space is lost, but no data.
     pub orphan_units: u64,
-    /// The number of the checkpoint whose pages were read. 0: there is no checkpoint yet, and so there are no pages.
+    /// The number of the checkpoint whose pages were read; 0 if there is no checkpoint yet, and so there are no pages.
     pub checkpoint: u64,
     /// The number of commits after that checkpoint, which are only in the log. Opening the database verifies them.
     pub log_commits: u64,
-    /// The number of puts, deletes and range deletes of these commits that are in memory, those of the catalog
-    /// included.
+    /// The number of puts, deletes and range deletes of these commits that are in memory, including those of the
+    /// catalog.
     pub log_changes: u64,
 }
 
@@ -52,11 +52,11 @@ pub struct Report {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Findings {
-    /// The counts, complete despite the problems.
+    /// The counts, which are complete despite the problems.
     pub report: Report,
-    /// The problems: the first [`Findings::MOST`], each naming its place.
+    /// The problems, each with its place: the first [`Findings::MOST`].
     pub wrong: Vec<Error>,
-    /// The number of problems.
+    /// The number of all problems.
     pub count: u64,
 }
 

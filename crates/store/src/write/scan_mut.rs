@@ -18,8 +18,8 @@ const BATCH_BYTES: usize = 64 << 10;
 
 type Record = (Vec<u8>, Vec<u8>);
 
-/// A cursor over a [`Span`] that can put and delete while it scans. [`Transaction::cursor_mut`] returns it. Off an end
-/// it behaves as [`Cursor`] does: a step back leads to the record at that end.
+/// A cursor over a [`Span`] that can put and delete while it scans. [`Transaction::cursor_mut`] returns it. As with
+/// [`Cursor`], after a step past an end, a step back leads to the record at that end.
 #[derive(Debug)]
 #[must_use = "a cursor reads records only as it moves"]
 pub struct CursorMut<'a> {
@@ -60,7 +60,7 @@ impl<'a> CursorMut<'a> {
         }
     }
 
-    /// Returns the current record; `None` off the ends, and after it was deleted.
+    /// Returns the current record, or `None` before the first record, after the last, and after the record was deleted.
     pub fn current(&self) -> Option<(&[u8], &[u8])> {
         self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
     }
@@ -113,7 +113,8 @@ impl<'a> CursorMut<'a> {
         self.tx.delete(&self.table, &key)
     }
 
-    /// Returns the transaction, for other operations. Fetched records are forgotten, because they may change.
+    /// Returns the transaction, for other operations. The cursor forgets the records that it has read ahead, because
+    /// these operations may change them.
     pub fn transaction(&mut self) -> &mut Transaction {
         self.ahead.clear();
         self.ended = false;

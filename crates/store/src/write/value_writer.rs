@@ -8,12 +8,12 @@ use crate::write::transaction::Transaction;
 use base::{Error, Result};
 use std::io::{self, Write};
 
-/// A value that is being put, a piece at a time: [`Write`], then [`ValueWriter::finish`]. [`Transaction::value_writer`]
+/// A value that is being put a piece at a time: [`Write`], then [`ValueWriter::finish`]. [`Transaction::value_writer`]
 /// returns it.
 ///
-/// The value is not part of the transaction before it is finished: if it is dropped, or after an error, it has no
-/// effect, and the transaction can continue. Up to 1 MiB is collected in memory; beyond that the value is written to
-/// the data file as it arrives, and memory holds one piece of 256 KiB and 40 bytes for each piece written.
+/// The value is not part of the transaction before it is finished. If this is dropped, or after an error, the value has
+/// no effect, and the transaction can continue. Up to 1 MiB is collected in memory. A longer value is written to the
+/// data file as it arrives; memory then holds one piece of 256 KiB, and 40 bytes for each piece written.
 #[derive(Debug)]
 #[must_use = "the value is written only if `finish` is called"]
 pub struct ValueWriter<'t> {
@@ -29,7 +29,8 @@ impl<'t> ValueWriter<'t> {
     /// Appends `bytes` to the value.
     /// # Errors
     /// [`base::ErrorKind::Full`] if the disk is full; [`base::ErrorKind::Invalid`] if the value is longer than the
-    /// limit, and after an error; errors of writing. The value is then given up, and the transaction can continue.
+    /// limit, and after an error; errors of writing. After an error the value has no effect, and the transaction can
+    /// continue.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.value.append(bytes)
     }
@@ -49,11 +50,11 @@ impl<'t> ValueWriter<'t> {
     }
 }
 
-/// A value that is being written a piece at a time, as with [`ValueWriter`], but without a borrow of the transaction,
-/// which other calls can use meanwhile. [`Transaction::owned_value_writer`] returns it, and
+/// A value that is being put a piece at a time, as with [`ValueWriter`]. It does not borrow the transaction, which
+/// other calls can use at the same time. [`Transaction::owned_value_writer`] returns it, and
 /// [`Transaction::finish_value`] puts the value.
 ///
-/// It is `Send`, and can outlive its transaction: a later one of the same database can put the value as well.
+/// It is `Send`, and can outlive its transaction: a later transaction of the same database can put the value as well.
 #[derive(Debug)]
 #[must_use = "the value is written only if it is passed to `finish_value`"]
 pub struct OwnedValueWriter {
@@ -118,7 +119,7 @@ impl Transaction {
         let has_date_of = |reading: Reading| (reading.is_dated(), reading.is_by_key());
         if has_date_of(admitted.reading) != has_date_of(value.reading) {
             return Err(Error::invalid(format!(
-                "table {:?} got another TTL since the value was begun; write it again from its beginning",
+                "the TTL of table {:?} changed its kind after the value was begun; write the value again",
                 value.table.name()
             )));
         }

@@ -9,12 +9,12 @@ use std::ffi::c_int;
 /// SQLite neither copies nor frees a parameter's bytes.
 const STATIC: isize = 0;
 
-/// A statement to whose parameters borrowed values are bound: see [`Statement::with_bound`].
+/// A statement to which borrowed values are bound: see [`Statement::with_bound`].
 #[derive(Debug)]
 pub struct Bound<'s, 'c>(&'s mut Statement<'c>);
 
 impl Bound<'_, '_> {
-    /// Runs the statement row by row: [`Statement::run`].
+    /// Runs the statement row by row, as [`Statement::run`] does.
     pub fn run(&mut self) -> Running<'_> {
         self.0.run()
     }
@@ -31,11 +31,11 @@ impl Drop for Bound<'_, '_> {
 }
 
 impl<'c> Statement<'c> {
-    /// Binds borrowed values to the first parameters, calls `work`, and unbinds them. SQLite does not copy texts and
-    /// blobs, which [`Statement::bind_ref`] makes it do. `work` may run the statement several times.
+    /// Binds borrowed values to the first parameters, calls `work`, and unbinds them. Unlike [`Statement::bind_ref`],
+    /// it does not make SQLite copy texts and blobs. `work` may run the statement several times.
     ///
     /// # Errors
-    /// There are not so many parameters, or the statement is running.
+    /// An error if there are fewer parameters than values, or if the statement is running.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

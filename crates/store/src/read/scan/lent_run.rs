@@ -7,10 +7,10 @@ use base::budget::KeptPage;
 use page::InlineRecord;
 use run::LeafRun;
 
-/// Records of one page, in place, which [`Cursor::lend_run`] returns.
+/// Records of one page that a cursor lends in place. [`Cursor::lend_run`] returns it.
 ///
-/// They stay where they are for as long as this lives, even if the snapshot ends meanwhile, and their page stays in
-/// memory. Drop it as soon as you need them no longer: while too many pages are lent, cursors lend none.
+/// The records stay where they are and their page stays in memory until this is dropped, even if the snapshot ends
+/// before. Drop it as soon as you no longer need it: while too many pages are lent, cursors lend none.
 #[derive(Debug)]
 pub struct LentRun {
     run: LeafRun,
@@ -18,44 +18,45 @@ pub struct LentRun {
 }
 
 impl LentRun {
-    /// Returns the bytes that the records lie in.
+    /// Returns the bytes in which the records lie.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.run.bytes()
     }
 
-    /// Returns how many records were not shown yet.
+    /// Returns the number of records that [`LentRun::show`] has not returned yet.
     #[inline]
     #[must_use]
     pub fn left(&self) -> usize {
         self.run.left()
     }
 
-    /// Returns the beginning of all keys, and the next records, `most` at most: the rest of each key, the value, and
-    /// how many bytes of [`LentRun::bytes`] come after the value.
+    /// Returns the bytes with which all keys begin, and the next records, at most `most`. A record consists of the rest
+    /// of its key, its value, and the number of bytes of [`LentRun::bytes`] after the value.
     #[inline]
     pub fn show(&mut self, most: usize) -> (&[u8], impl Iterator<Item = InlineRecord<'_>>) {
         self.run.show(most)
     }
 
-    /// Adds the records of the page that follow these and that the cursor would show next. Returns how many were not
-    /// shown yet. The cursor stays where it is. It adds none where reads are recorded: in a transaction that is
-    /// serializable, only what the cursor has moved over counts as read.
+    /// Adds the records of the page that follow these, and that the cursor would return next. Returns the number of
+    /// records that were not returned yet. The cursor does not move. In a serializable transaction it adds none,
+    /// because only records that the cursor has moved over count as read.
     #[inline]
     pub fn extend(&mut self) -> usize {
         self.run.extend()
     }
 
-    /// Goes to the first record at or after `key`, and does what [`LentRun::extend`] does. Returns whether it could:
-    /// the record must be one of these records or the one that the cursor was on before, or, if reads are not recorded
-    /// and no newer records overlap the page, any record of the page. Otherwise nothing moves. O(log records).
+    /// Goes to the first record at or after `key`, and adds records as [`LentRun::extend`] does. Returns whether it
+    /// could go there. The record must be one of these records or the one that the cursor was on before, or, outside of
+    /// serializable transactions and if no newer records overlap the page, any record of the page. If not, nothing
+    /// moves. O(log records).
     #[inline]
     pub fn seek(&mut self, key: &[u8]) -> bool {
         self.run.seek(key)
     }
 
-    /// Returns the length of the longest key among the next records, `most` at most, in bytes.
+    /// Returns the length of the longest key, in bytes, among the next records, at most `most` of them.
     #[inline]
     #[must_use]
     pub fn longest_key(&self, most: usize) -> usize {
@@ -64,12 +65,13 @@ impl LentRun {
 }
 
 impl Cursor<'_> {
-    /// Moves over at most `most` of the records after the current one that [`Cursor::run_on`] would show, and lends
-    /// them in place. In a transaction all of them count as read. Returns `None`, without moving the cursor, if there
-    /// are no such records, if a value is stored outside of the page, or if too many pages are lent.
+    /// Lends the records after the current one in place, at most `most`, and moves to the last of them. They are those
+    /// on which [`Cursor::run_on`] would call its function. In a transaction all of them count as read. Returns `None`,
+    /// without a move, if there are no such records, if a value is stored outside of the page, or if too many pages are
+    /// lent.
     ///
     /// # Errors
-    /// `SnapshotTooOld`; the cursor stays then.
+    /// `SnapshotTooOld`; the cursor did not move then.
     #[inline]
     pub fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>> {
         if self.place != Place::On || self.reading.is_dated() {

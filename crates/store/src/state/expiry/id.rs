@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 /// The identity of an open snapshot or transaction. As text it is two hexadecimal numbers with a hyphen between them.
 ///
-/// It consists of the reader's slot and of what the slot announces, which has the number of the view and how often the
-/// slot was used before (a number of 14 bits). So no other open reader has it, but a later one can: if the slot was
-/// used 16,384 times more while the view stayed the same, as it does between checkpoints, or after the database was
-/// opened again. Take it from a fresh list, and do not store it.
+/// It consists of the reader's slot and of what the slot announces: the number of the view, and how many times the slot
+/// was used before (a number of 14 bits). No other open reader has the same identity. A later reader can have it: if
+/// the slot was used 16,384 times more with the same view, as between checkpoints, or after the database was opened
+/// again. Take the identity from a fresh list, and do not store it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId {
     slot: usize,

@@ -276,7 +276,7 @@ impl Store {
         lock(&self.space).kept_units()
     }
 
-    /// Tells the space map which units a careful checkpoint may take, and that it may take no others.
+    /// Limits a careful checkpoint to certain units in the space map.
     pub(crate) fn enter_fallback(&self) {
         let want = self.want_units(self.debt());
         let mut space = lock(&self.space);

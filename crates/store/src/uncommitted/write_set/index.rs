@@ -122,7 +122,7 @@ impl Index {
     }
 }
 
-/// Returns a seed that is drawn once per process, so that no caller can choose keys that collide.
+/// Returns a seed that is drawn once per process, so that a client cannot choose keys that collide.
 pub(super) fn process_seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| Random::from_entropy().next_u64())

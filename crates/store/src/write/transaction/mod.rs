@@ -30,7 +30,7 @@ use txn::{Durability, Isolation, RangeToken};
 pub struct TransactionOptions {
     /// The isolation from other transactions' commits.
     pub isolation: Isolation,
-    /// The durability of its own commit.
+    /// The durability of the transaction's commit.
     pub durability: Durability,
 }
 
