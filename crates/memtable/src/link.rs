@@ -207,7 +207,7 @@ impl<'m> Tree<'m, '_> {
         1
     }
 
-    /// Does step 2 at the end of `finger`'s leaf, for as many of `drafts` as belong there and fit. Returns how many.
+    /// Puts as many of `drafts` as belong there and fit at the end of `finger`'s leaf (step 2). Returns how many.
     fn append_in_leaf(&mut self, finger: &mut Finger<'m>, ts: CommitTs, drafts: &[Draft<'m>]) -> usize {
         let leaf = *finger.path.leaf();
         let (node, len) = (leaf.node(), leaf.permutation.len());
@@ -225,8 +225,8 @@ impl<'m> Tree<'m, '_> {
         count
     }
 
-    /// Does step 5 after `finger`'s leaf, which is full: puts as many of `drafts` as belong after it and fit into a new
-    /// leaf. Returns how many.
+    /// Puts as many of `drafts` as belong after `finger`'s leaf, which is full, and fit into a new leaf after it (step
+    /// 3). Returns how many.
     fn append_leaf(&mut self, finger: &mut Finger<'m>, ts: CommitTs, drafts: &[Draft<'m>]) -> usize {
         let skip = finger.path.leaf().node().skip();
         let count = finger.run(drafts, SLOTS);

@@ -113,7 +113,8 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Does steps 2 and 3.
+    /// Returns the position of the key whose rest after the page's prefix is `suffix`, as [`Page::search`] does (steps
+    /// 2 and 3).
     #[inline]
     fn locate(self, suffix: &[u8], decodes: &mut u64, near: impl FnOnce(usize)) -> Result<usize, usize> {
         let slots = self.slots();
