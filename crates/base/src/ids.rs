@@ -104,7 +104,7 @@ impl PagePtr {
         PagePtr { place: unit | (units << UNIT_BITS), checksum }
     }
 
-    /// Returns the same pointer with exactly these flags.
+    /// Returns a copy of the pointer that has exactly these flags.
     #[inline]
     #[must_use]
     pub fn with_flags(self, flags: u8) -> Self {

@@ -94,7 +94,7 @@ fn lock_awake<'a, T>(mutex: &'a Mutex<T>, watch: &crate::env::Stopwatch) -> Mute
 }
 
 /// Waits until `condvar` is notified, or until a spurious wake-up. Use it for waits that delay an operation: the
-/// [hook](crate::waits) hears of them. Poisoning is ignored as in [`lock`].
+/// [hook](crate::waits) is called for them. Poisoning is ignored as in [`lock`].
 pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     #[cfg(not(any(loom, shuttle)))]
     return crate::waits::timed(|| condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner()));
@@ -102,7 +102,8 @@ pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a
     condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Does what [`wait`] does, for a limited time.
+/// Waits until `condvar` is notified, until `limit` has passed, or until a spurious wake-up. The [hook](crate::waits)
+/// is called for the wait, and poisoning is ignored as in [`lock`].
 #[cfg(not(any(loom, shuttle)))]
 pub fn wait_at_most<'a, T>(
     condvar: &Condvar,

@@ -65,7 +65,8 @@ impl Bed {
         Bed::with(settings, durability, |builder| builder)
     }
 
-    /// Same as [`Bed::new`], with further options.
+    /// Creates a database with the settings' page size and memory, whose transactions have this durability, with
+    /// further `options`.
     pub fn with(
         settings: &Settings,
         durability: Durability,

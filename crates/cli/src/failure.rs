@@ -73,8 +73,8 @@ impl Failure {
         }
     }
 
-    /// Returns the same failure with what was kept. If it is not certain whether the failed request was executed,
-    /// `unsure` is added.
+    /// Adds to the failure what was kept. If it is not certain whether the failed request was executed, `unsure` is
+    /// added.
     pub fn keeping(self, kept: String, unsure: &str) -> Self {
         let is_unsure = match &self {
             Failure::Unanswered(_) => true,

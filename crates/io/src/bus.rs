@@ -186,7 +186,8 @@ fn replace_page(address: usize) -> bool {
     unsafe { mmap_anonymous(page, page_bytes, flags.0, flags.1) }.is_ok()
 }
 
-/// Does what SIGBUS did before this handler was installed.
+/// Handles SIGBUS as the process did before this handler was installed: calls the earlier handler, ignores a signal
+/// that was sent, or ends the process.
 fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: set before the handler was installed, and never freed.
     let Some(before) = (unsafe { BEFORE.load(Ordering::SeqCst).as_ref() }) else { return };

@@ -23,9 +23,10 @@ pub(crate) const EARLY_BYTES: u64 = 1 << 20;
 
 /// The length of a new segment, as a multiple of the one before it.
 const GROWTH: u64 = 2;
-/// The same while segments are filled sooner than the next one is ready, up to [`EARLY_BYTES`]. Making one of these
-/// takes three syncs, about as long as filling a few hundred KiB. The first 100,000 rows of a new database take seven
-/// segments that grow by [`GROWTH`], and three that begin to grow by this.
+/// The factor that replaces [`GROWTH`] while segments are filled sooner than the next one is ready, for lengths up to
+/// [`EARLY_BYTES`]. Making such a segment takes three syncs, about as long as filling a few hundred KiB. The first
+/// 100,000 rows of a new database take seven segments that grow by [`GROWTH`], and three that begin to grow by this
+/// factor.
 const GROWTH_IN_NEED: u64 = 16;
 
 /// The segment that is made ready.
@@ -37,7 +38,7 @@ enum Which {
     Expected,
     /// A segment that an append waits for.
     Needed,
-    /// The same as [`Which::Needed`], but as short as possible.
+    /// The shortest segment that an append can use, for a full disk.
     Least,
 }
 
@@ -60,7 +61,8 @@ impl Log {
         self.prepare(payload_bytes as usize).map(drop)
     }
 
-    /// Does the same as [`Log::reserve`] with the shortest segment that suffices. Use it to free space on a full disk.
+    /// Makes sure that the next append of up to `payload_bytes` needs no more disk space, with the shortest segment
+    /// that suffices. Use it to free space on a full disk.
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -92,7 +94,8 @@ impl Log {
         Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
     }
 
-    /// Does the same as [`prepare_in_time`](Log::prepare_in_time) without a pause.
+    /// Makes the next segment ready if it is due, without pauses. Returns whether it made one. For when it is due see
+    /// [`prepare_in_time`](Log::prepare_in_time).
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -185,7 +188,8 @@ impl Log {
         making
     }
 
-    /// Does what [`prepare`](Log::prepare) does, or what `which` says.
+    /// Makes the segment that `which` describes, with room for `payload_bytes`, unless what is ready suffices. Returns
+    /// whether it did. For `pause` see [`prepare_in_time`](Log::prepare_in_time).
     fn make(
         &self,
         making: &MutexGuard<'_, ()>,

@@ -315,8 +315,8 @@ impl Log {
         let _ = self.drop_spares();
     }
 
-    /// Writes the closing block, once everything before it is durable. The block says so: one that does not is no proof
-    /// of an orderly end.
+    /// Writes the closing block, once everything before it is durable, as the block states: otherwise it would be no
+    /// proof of an orderly end.
     fn close_at(&self, end: Lsn) -> Result<()> {
         self.sync(end)?;
         let closed = self.append_closing()?;

@@ -100,7 +100,7 @@ fn recover(
     Ok((Appender::new(segment, first_lsn, link, None), first_lsn))
 }
 
-/// Does step 1.
+/// Writes the tail again, from the last LSN that is known to be durable up to the cut, and syncs it (step 1).
 fn write_again(dir: &Arc<dyn Dir>, tail: &Tail) -> Result<()> {
     let mut buffer = Vec::new();
     let last = tail.end.segment;
@@ -146,7 +146,8 @@ fn next_generation(tail: &Tail, checkpoint: CheckpointNo) -> Result<SegmentHeade
     })
 }
 
-/// Does step 3. There is room, because every append leaves it.
+/// Writes an end block at the cut, which names the segment `next` (step 3). There is room, because every append leaves
+/// it.
 fn end_with(dir: &Arc<dyn Dir>, tail: &Tail, next: &Segment, checkpoint: CheckpointNo) -> Result<()> {
     let last = *tail.chain.last().expect("a tail has a segment");
     let payload = next.header.as_successor().encode();

@@ -37,7 +37,8 @@ const ZEROS_BYTES: u64 = BLOCK_BYTES;
 /// The largest number of zeros in bytes that wait for the disk at a time, while there is time. A commit's flush waits
 /// for them: 60 ms for the 64 MiB of a whole segment, up to 5 ms for 4 MiB.
 const FLUSH_BYTES: u64 = 256 << 10;
-/// The same in a hurry: where a flush takes milliseconds whatever it writes, few flushes are better than short ones.
+/// The largest number of zeros in bytes that wait for the disk at a time, when there is no time for pauses: where a
+/// flush takes milliseconds whatever it writes, few flushes are better than short ones.
 const HURRIED_FLUSH_BYTES: u64 = 4 << 20;
 
 /// A file that no live position needs.

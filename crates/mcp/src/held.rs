@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Held {
     /// The database.
     pub db: Database,
-    /// The same, for SQL.
+    /// The handle of the database for SQL.
     pub sql: Sql,
     /// What the agent may do.
     pub options: Options,
@@ -27,14 +27,14 @@ impl Cancelled {
         Cancelled(Arc::new(is_cancelled))
     }
 
-    /// Whether it has.
+    /// Returns whether the client has cancelled the call.
     pub fn is_cancelled(&self) -> bool {
         (self.0)()
     }
 }
 
 impl Held {
-    /// Whether there are tools that write.
+    /// Returns whether there are tools that write.
     pub fn may_write(&self) -> bool {
         self.options.allows_writes && !self.db.is_read_only()
     }

@@ -44,8 +44,8 @@ pub fn sql_value(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// Returns what [`sql_value`] does if the value has at most `limit` bytes. Otherwise returns the first of them, in the
-/// form of [`add_value`].
+/// Returns the JSON of a value of at most `limit` bytes, as [`sql_value`] does. Of a longer one it returns the first
+/// `limit` bytes, in the form of [`add_value`].
 pub fn cut_sql_value(value: ValueRef<'_>, limit: usize) -> Value {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) if bytes.len() > limit => {

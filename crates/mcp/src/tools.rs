@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// A tool.
 pub struct Entry {
-    /// Its name.
+    /// The name of the tool.
     pub name: &'static str,
     /// What it does, for the agent.
     description: &'static str,
@@ -180,7 +180,7 @@ impl Entry {
         self.arguments.iter().map(property).collect()
     }
 
-    /// As the protocol describes it.
+    /// Returns the tool in the form that the protocol describes.
     pub fn tool(&self) -> Tool {
         let required: Vec<&str> =
             self.arguments.iter().filter(|argument| argument.2).map(|argument| argument.0).collect();

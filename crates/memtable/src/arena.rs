@@ -284,8 +284,9 @@ impl Bump {
         }
     }
 
-    /// Does what [`Bump::reserve`] does, without more, and makes room in the budget if necessary: page pools give pages
-    /// up. The caller has no lock of a pool, and none that others wait for.
+    /// Charges enough for pieces of `bytes` in total, and nothing for later pieces. Makes room in the budget if
+    /// necessary: page pools give pages up. Returns false if the budget refuses nevertheless. The caller has no lock of
+    /// a pool, and none that others wait for.
     #[inline]
     pub fn reserve_exactly(&mut self, bytes: usize) -> bool {
         let growth = self.growth(bytes);

@@ -26,7 +26,7 @@ impl<'m> Tree<'m, '_> {
         self.build_from(ts, |tree| Some(tree.draft(changes.next()?).finish(ts, None)))
     }
 
-    /// Does the same with drafts.
+    /// Fills an empty tree with `drafts`, whose keys strictly ascend, and gives each the timestamp `ts`.
     pub fn build_of_drafts(&mut self, ts: CommitTs, drafts: &[Draft<'m>]) {
         let mut drafts = drafts.iter();
         self.build_from(ts, |_| Some(drafts.next()?.finish(ts, None)));

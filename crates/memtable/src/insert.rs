@@ -80,7 +80,8 @@ impl<'m> Tree<'m, '_> {
         }
     }
 
-    /// Does step 1 if the key was `found`, else step 2: the leaf has a free slot. The nodes above have their stamp.
+    /// Gives the key's slot the new record if the key was `found`, else fills a free slot, which the leaf has (steps 1
+    /// and 2). The nodes above have their stamp.
     #[inline]
     pub fn insert_in_leaf(&mut self, path: &mut Path<'m>, found: bool, draft: &Draft<'m>, ts: CommitTs) {
         let leaf = *path.leaf();
@@ -154,9 +155,10 @@ impl<'m> Tree<'m, '_> {
         self.add_child(path, left, right, true)
     }
 
-    /// Does steps 3 and 4 for the levels above the leaf, after the node below `path`'s frame at level 1 was split.
-    /// `left` takes its place (`None`: the node stays), and `right` comes after it. `at_end` says that all old entries
-    /// are in the left one. Returns whether the path leads to `right` now; otherwise it is not valid any longer.
+    /// Enters a split in the levels above the leaf (steps 3 and 4), after the node below `path`'s frame at level 1 was
+    /// split. `left` takes its place (`None`: the node stays), and `right` comes after it. `at_end` says that all old
+    /// entries are in the left one. Returns whether the path leads to `right` now; otherwise it is not valid any
+    /// longer.
     fn add_child(
         &mut self,
         path: &mut Path<'m>,
@@ -254,7 +256,8 @@ fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
     Entry { child: left.child, ..entry(frame, frame.place) }
 }
 
-/// Does step 3 for a parent that has slots for it, and returns its new permutation.
+/// Puts the halves of a split node into a parent that has slots for them, and returns its new permutation; `None` if it
+/// lacks slots (step 3).
 fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'m>) -> Option<Permutation> {
     let inner = frame.inner();
     if inner.room() < 1 + usize::from(left.is_some()) {

@@ -55,14 +55,16 @@ impl<'m> Finger<'m> {
         found
     }
 
-    /// Does the same where the nodes above the leaf have their stamp.
+    /// Goes from `root` to the leaf that covers `key`, without stamping the nodes above it. Returns whether the key is
+    /// there.
     fn find_path(&mut self, root: NodePtr<'m>, key: &[u8]) -> bool {
         let found = self.path.restart(root, key);
         (self.high, self.has_path) = (self.path.fences(0).high, true);
         found
     }
 
-    /// Does what [`Finger::seek`] does by `hint`, if that leads to the leaf. The path has only the leaf then.
+    /// Goes by `hint` to the leaf that covers `key`, where a record of `ts` is about to be inserted. Returns whether
+    /// the key is there; `None` if the hint no longer leads to the leaf. Otherwise the path has only the leaf.
     #[inline]
     fn follow(&mut self, hint: &Hint<'m>, root: NodePtr<'m>, key: &[u8], ts: CommitTs) -> Option<bool> {
         let found = hint.follow(root, key, ts, &mut self.path)?;
@@ -205,7 +207,7 @@ impl<'m> Tree<'m, '_> {
         1
     }
 
-    /// Does step 2 at the end of `finger`'s leaf, for as many of `drafts` as belong there and fit. Returns how many.
+    /// Puts as many of `drafts` as belong there and fit at the end of `finger`'s leaf (step 2). Returns how many.
     fn append_in_leaf(&mut self, finger: &mut Finger<'m>, ts: CommitTs, drafts: &[Draft<'m>]) -> usize {
         let leaf = *finger.path.leaf();
         let (node, len) = (leaf.node(), leaf.permutation.len());
@@ -223,8 +225,8 @@ impl<'m> Tree<'m, '_> {
         count
     }
 
-    /// Does step 5 after `finger`'s leaf, which is full: puts as many of `drafts` as belong after it and fit into a new
-    /// leaf. Returns how many.
+    /// Puts as many of `drafts` as belong after `finger`'s leaf, which is full, and fit into a new leaf after it (step
+    /// 3). Returns how many.
     fn append_leaf(&mut self, finger: &mut Finger<'m>, ts: CommitTs, drafts: &[Draft<'m>]) -> usize {
         let skip = finger.path.leaf().node().skip();
         let count = finger.run(drafts, SLOTS);

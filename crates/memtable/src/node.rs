@@ -122,7 +122,7 @@ pub(crate) struct Entry<'m> {
 }
 
 impl<'m> Entry<'m> {
-    /// Returns the same entry for a node that skips `skip` bytes, which the key has.
+    /// Converts the entry for a node that skips `skip` bytes, which the key has.
     #[inline]
     #[must_use]
     pub fn behind(self, skip: usize) -> Entry<'m> {
@@ -234,7 +234,7 @@ impl Node {
         self.fill_with(slot, entry.behind(self.skip()).head, entry.record);
     }
 
-    /// Does the same with a head after the bytes that the node skips.
+    /// Fills a slot that was never named with `record`. `head` is the key's head after the bytes that the node skips.
     #[inline]
     pub fn fill_with(&self, slot: usize, head: u64, record: Record<'_>) {
         // Relaxed: `publish` releases it with the permutation that names the slot; a named slot's head stays.
@@ -320,14 +320,14 @@ impl Inner {
     /// The bytes that look-ups read: all but the last line.
     pub const LOOKED_AT_BYTES: usize = offset_of!(Inner, newest_below);
 
-    /// Returns the same as [`Node::newest`], above the parents of leaves.
+    /// Returns a timestamp at or after that of every record below this node, which is above the parents of leaves.
     #[inline]
     pub fn newest_below(&self) -> CommitTs {
         // Relaxed: as `Node::newest`.
         CommitTs(self.newest_below.0.load(Ordering::Relaxed))
     }
 
-    /// Does the same as [`Node::stamp`], above the parents of leaves.
+    /// Records, above the parents of leaves, that a record of `ts` is about to be published below. See [`Node::stamp`].
     #[inline]
     pub fn stamp_below(&self, ts: CommitTs) {
         if self.newest_below() < ts {
@@ -456,7 +456,7 @@ impl<'m> NodePtr<'m> {
         }
     }
 
-    /// Does the same as [`Node::stamp`].
+    /// Records in the node that a record of `ts` is about to be published below. The writer alone calls it.
     #[inline]
     pub fn stamp(self, ts: CommitTs) {
         match self.as_inner() {

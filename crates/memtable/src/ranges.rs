@@ -173,8 +173,9 @@ pub(crate) fn delete<'m>(
     nursery.join(tree, behind)
 }
 
-/// Does what [`delete`] does for each of `spans`, which ascend and do not overlap: in one pass over them and over all
-/// edges, which places two nodes for each span and one for each edge that stays.
+/// Returns the tree in which each of `spans`, which ascend and do not overlap, was deleted at `ts`. Takes one pass over
+/// the spans and over all edges, and places two nodes for each span and one for each edge that stays. For `ts` see
+/// [`delete`].
 pub(crate) fn delete_all<'m>(
     arena: &'m Arena,
     bump: &mut Bump,
@@ -236,14 +237,14 @@ fn first<'m>(edges: Edges<'m>) -> Edges<'m> {
 }
 
 impl<'m> Edge<'m> {
-    /// Returns the same edge with other subtrees.
+    /// Returns a copy of the edge with other subtrees.
     fn with(&self, left: Edges<'m>, right: Edges<'m>) -> Edge<'m> {
         let newest = |edges: Edges<'m>| edges.map_or(NEVER, |edge| edge.newest);
         let below = newest(left).max(newest(right));
         Edge { key: self.key, covered: self.covered, newest: self.covered.max(below), left, right }
     }
 
-    /// Returns the same edge without subtrees.
+    /// Returns a copy of the edge without subtrees.
     fn alone(&self) -> Edge<'m> {
         self.with(None, None)
     }

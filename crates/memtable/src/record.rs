@@ -88,7 +88,7 @@ impl<'m> Draft<'m> {
         Draft { header: Cell::new(at.cast()), memtable: PhantomData }
     }
 
-    /// Returns the same draft without the memtable's lifetime.
+    /// Turns the draft into one without the memtable's lifetime.
     ///
     /// # Safety
     /// It is used only as long as the memtable lives.

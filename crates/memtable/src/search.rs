@@ -61,15 +61,16 @@ pub(crate) struct Fences<'m> {
 
 impl Fences<'_> {
     /// Returns how many bytes a node of these entries between the separators skips. If its heads are all equal, that is
-    /// all that the separators have in common, because every key between them begins with it; otherwise it is the same
-    /// as before.
+    /// all that the separators have in common, because every key between them begins with it; otherwise it is what the
+    /// entries skip so far.
     pub fn skip(&self, entries: &[Entry<'_>]) -> usize {
         let (first, last) = (&entries[0], &entries[entries.len() - 1]);
         debug_assert_eq!(first.skip, last.skip);
         self.skip_of((first.head, last.head), first.skip)
     }
 
-    /// Does the same for a node with these first and last heads, which skips `skip` bytes so far.
+    /// Returns how many bytes a node between the separators skips, given its first and last heads and the number of
+    /// bytes, `skip`, that it skips so far. For the rule see [`Fences::skip`].
     #[inline]
     pub fn skip_of(&self, (first, last): (u64, u64), skip: usize) -> usize {
         match (self.low, self.high) {
@@ -106,7 +107,8 @@ impl<'m> Path<'m> {
         (path, found)
     }
 
-    /// Does what [`Path::to`] does, in the place of an old path.
+    /// Replaces this path with the one to the leaf that covers `key`. Returns whether the key is there. For the leaf's
+    /// place see [`Path::to`].
     pub fn restart(&mut self, root: NodePtr<'m>, key: &[u8]) -> bool {
         self.root_level = root.level();
         self.frames[self.root_level] = Frame::new(root);
@@ -145,7 +147,8 @@ impl<'m> Path<'m> {
         self.frames[0] = Frame { at, permutation, place };
     }
 
-    /// Searches the leaf that the path ends in, with the permutation that the path holds.
+    /// Searches the leaf that the path ends in, with the permutation that the path holds. Returns whether the key is
+    /// there.
     #[inline]
     pub fn search_leaf(&mut self, key: &[u8]) -> bool {
         let leaf = &mut self.frames[0];
@@ -154,7 +157,8 @@ impl<'m> Path<'m> {
         found.is_ok()
     }
 
-    /// Does what [`Path::search_leaf`] does, for a key that is probably after all keys of the leaf.
+    /// Searches the leaf that the path ends in for a key that is probably after all its keys: compares it with the last
+    /// one first. Returns whether the key is there.
     #[inline]
     pub fn search_end_of_leaf(&mut self, key: &[u8]) -> bool {
         let leaf = &mut self.frames[0];

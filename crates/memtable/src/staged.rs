@@ -25,7 +25,7 @@ use std::mem;
 
 /// The usual memory of an operation in addition to its key and value: a record's header, alignment, a share of nodes.
 const USUAL_COST: usize = 96;
-/// The same for the path to the first key, once a commit.
+/// The usual memory for the path to a commit's first key, once for each commit.
 const USUAL_PATH_COST: usize = 1 << 10;
 
 /// The most hints of a commit: they take 136 bytes each, which no budget knows of.

@@ -54,8 +54,8 @@ impl Memtable {
         Self::with(Some(credit), max_chunk_bytes, None)
     }
 
-    /// Does what [`Memtable::charged`] does, with chunks of memtables that are gone, to which it leaves its own. The
-    /// idle chunks have the account of `credit`.
+    /// Creates an empty memtable that takes the `idle` chunks of earlier memtables first, and leaves its own there. Its
+    /// memory is charged as in [`Memtable::charged`]; the idle chunks have the account of `credit`.
     pub fn reusing(
         credit: Charge,
         max_chunk_bytes: usize,
@@ -153,8 +153,8 @@ impl Writer {
         self.count(1);
     }
 
-    /// Does what [`Writer::delete_range`] does for each of `spans`: in O(log n) each, or in one pass over all range
-    /// deletes of the table if that is less and they ascend without overlap.
+    /// Deletes every key in each of `spans` as of before `ts`: in O(log n) each, or in one pass over all range deletes
+    /// of the table if that is less and they ascend without overlap. See [`Writer::delete_range`].
     pub fn delete_ranges(&mut self, table: TableId, spans: &[Span<'_>], ts: CommitTs) {
         let is_whole = |&(start, end): &Span<'_>| end.is_none_or(|end| start < end);
         let ascend = spans.windows(2).all(|pair| pair[0].1.is_some_and(|end| end <= pair[1].0));

@@ -1,8 +1,8 @@
 //! Copies of few bytes.
 
-/// Does what [`slice::copy_from_slice`] does, for bytes that are mostly fewer than 32, as the parts of cells are: a
-/// call of `memcpy` takes longer than the copy. Two words that overlap in the middle copy any length from one word to
-/// two.
+/// Copies `from` to `to`, which has the same length. It is for bytes that are mostly fewer than 32, as the parts of
+/// cells are: a call of `memcpy` takes longer than the copy. Two words that overlap in the middle copy any length from
+/// one word to two.
 #[inline]
 pub(crate) fn copy_short(to: &mut [u8], from: &[u8]) {
     assert_eq!(to.len(), from.len());

@@ -421,7 +421,8 @@ impl<'a> PageMut<'a> {
         self.seal_stored(database, unit)
     }
 
-    /// Does what [`PageMut::seal`] does, for bytes that are no longer edited, compressed or not.
+    /// Computes, stores and returns the checksum, for their place at `unit`, of bytes that are no longer edited,
+    /// compressed or not.
     pub(crate) fn seal_stored(&mut self, database: DatabaseId, unit: u64) -> u64 {
         let sum = checksum::extent(database, unit, &self.bytes[size_of::<u64>()..]);
         field::set_checksum(self.bytes, sum);

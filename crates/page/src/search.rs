@@ -24,8 +24,9 @@ impl<'a> Page<'a> {
         self.locate(self.strip_prefix(key)?, &mut 0, |_| ())
     }
 
-    /// Does what [`Page::search`] does, for a caller that is about to edit. Counts the comparisons that had to read a
-    /// cell, and compares with the last entry first, so that ascending keys find their place in O(1).
+    /// Returns the position of `key` as `Ok`, or the position where it would have to be inserted as `Err`, for a caller
+    /// that is about to edit. Counts the comparisons that had to read a cell, and compares with the last entry first,
+    /// so that ascending keys find their place in O(1).
     #[inline]
     pub fn search_counted(self, key: &[u8], counters: &mut EditCounters) -> Result<usize, usize> {
         self.fetch_gap_end();
@@ -55,8 +56,8 @@ impl<'a> Page<'a> {
         self.child_near(key, |_| ())
     }
 
-    /// Does what [`Page::child_for`] does, but if it guesses where the child is, it calls `near` with the guess a
-    /// little earlier, in time for a prefetch.
+    /// Returns the child of an inner page that covers `key`: the last one whose key is not greater. If it guesses where
+    /// the child is, it calls `near` with the guess a little earlier, in time for a prefetch.
     #[inline]
     pub fn child_near(self, key: &[u8], near: impl FnOnce(usize)) -> usize {
         match self.strip_prefix(key).and_then(|suffix| self.locate(suffix, &mut 0, near)) {
@@ -112,7 +113,8 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Does steps 2 and 3.
+    /// Returns the position of the key whose rest after the page's prefix is `suffix`, as [`Page::search`] does (steps
+    /// 2 and 3).
     #[inline]
     fn locate(self, suffix: &[u8], decodes: &mut u64, near: impl FnOnce(usize)) -> Result<usize, usize> {
         let slots = self.slots();

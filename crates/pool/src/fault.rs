@@ -130,8 +130,8 @@ impl Misses {
         Counts { pages: state.policy.len(), frames, ..state.counts }
     }
 
-    /// Does steps 1 and 2 for a page that is needed. Waits for other loaders and for other calls to leave their epochs,
-    /// so the caller must be in no epoch.
+    /// Pins a needed page if it is in memory, or else takes a frame to load it into (steps 1 and 2). Waits for other
+    /// loaders and for other calls to leave their epochs, so the caller must be in no epoch.
     pub(crate) fn begin(&self, ptr: PagePtr) -> Result<Begun<'_>> {
         let mut state = lock(&self.state);
         loop {
@@ -154,8 +154,8 @@ impl Misses {
         Ok(Begun::Load(load))
     }
 
-    /// Does steps 1 and 2 for a page that is offered. Returns `None` if it is already in memory, or no frame is
-    /// available at once.
+    /// Takes a frame for a page that is offered (steps 1 and 2). Returns `None` if the page is already in memory, or if
+    /// no frame is available at once.
     pub(crate) fn begin_admission(&self, ptr: PagePtr, frame: FrameFor) -> Option<Load<'_>> {
         let pages = self.huge.pages(background::is_throttled);
         let mut state = lock(&self.state);
@@ -313,8 +313,8 @@ impl Misses {
         }
     }
 
-    /// Frees about `bytes`, by whole chunks: those whose pages are used least. A wish frees chunks of which less than a
-    /// quarter was used since the last look, and never the last chunk.
+    /// Frees about `bytes`, by whole chunks: those whose pages are used least. [`Need::Wish`] frees chunks of which
+    /// less than a quarter was used since the last look, and never the last chunk.
     pub(crate) fn give(&self, bytes: usize, need: Need) -> Given {
         let before = self.ledger.used_bytes();
         let mut state = lock(&self.state);
@@ -375,7 +375,7 @@ impl Misses {
         chunks.into_iter().map(|(_, chunk)| chunk).collect()
     }
 
-    /// Clears the visited bits of a chunk, so that the next wish can free it if it is not used again.
+    /// Clears the visited bits of a chunk, so that the next [`Need::Wish`] can free it if it is not used again.
     fn give_second_chance(&self, state: &State, chunk: usize) {
         for number in self.numbers(chunk).filter(|&number| state.policy.is_queued(number)) {
             self.frames.take_touched(number);
@@ -414,7 +414,7 @@ impl Load<'_> {
         vacant.bytes()
     }
 
-    /// Does step 4. The bytes must be those that `ptr` names.
+    /// Links the loaded page in its frame, and wakes the waiters (step 4). The bytes must be those that `ptr` names.
     pub(crate) fn finish(mut self) -> Pin {
         let vacant = self.vacant.take().expect("a load has its frame until it is finished");
         let mut state = lock(&self.misses.state);

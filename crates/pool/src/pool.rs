@@ -152,8 +152,8 @@ impl Pool {
         Pool { file, database, page_bytes, ledger, misses, most_kept, file_units, is_closed, has_lost_pages }
     }
 
-    /// Returns the same pool with a share of its limit. Beyond the share it grows only as far as pages come back soon
-    /// after they were evicted, and the more slowly the more often memory beyond the share is taken back.
+    /// Sets the pool's share of its limit. Beyond the share it grows only as far as pages come back soon after they
+    /// were evicted, and the more slowly the more often memory beyond the share is taken back.
     pub fn with_share(self, share_bytes: usize) -> Pool {
         self.misses.keep_to(share_bytes);
         self
@@ -179,7 +179,8 @@ impl Pool {
         self.misses.frames().hints(chunk, index)
     }
 
-    /// Does what [`Pool::read`] does, for the child of `hint`. Corrects the hint if it was wrong.
+    /// Returns the page that `ptr` names, which is the child of `hint`. Corrects the hint if it was wrong. For misses
+    /// and errors see [`Pool::read`].
     #[inline]
     pub fn read_hinted<'g>(
         &'g self,
@@ -194,7 +195,7 @@ impl Pool {
         }
     }
 
-    /// Does what [`Pool::read_hinted`] does, if the page is in memory.
+    /// Returns the page that `ptr` names, which is the child of `hint`, if it is in memory. Never reads the file.
     #[inline]
     pub fn resident<'g>(
         &'g self,
@@ -231,8 +232,9 @@ impl Pool {
         self.keep(ptr, bytes, Misses::try_frame);
     }
 
-    /// Does what [`Pool::admit`] does, if no other page has to be evicted for it. Use it for pages that no reader has
-    /// requested yet, and of which there may be more than the pool holds.
+    /// Keeps a page that was just written, if a frame is available without evicting another page. Use it for pages that
+    /// no reader has requested yet, and of which there may be more than the pool holds. For `bytes` see
+    /// [`Pool::admit`].
     pub fn offer(&self, ptr: PagePtr, bytes: &[u8]) {
         self.keep(ptr, bytes, Misses::spare_frame);
     }
@@ -255,9 +257,10 @@ impl Pool {
         self.misses.forget(unit);
     }
 
-    /// Does what [`Pool::forget`] does, for all pages that begin in `freed`: ranges of units that ascend and do not
-    /// overlap. Without this call, unreachable pages keep their frames until their units are written again or they are
-    /// evicted. O(units), or O(frames * log ranges) if there are fewer frames.
+    /// Reports that all pages that begin in `freed` were freed: ranges of units that ascend and do not overlap. Their
+    /// frames are used for the next pages that need some. Without this call, unreachable pages keep their frames until
+    /// their units are written again or they are evicted. O(units), or O(frames * log ranges) if there are fewer
+    /// frames.
     pub fn forget_all(&self, freed: &[Range<u64>]) {
         self.misses.forget_all(freed);
     }
@@ -298,8 +301,8 @@ impl Pool {
         Ok(bytes)
     }
 
-    /// Does what [`Pool::read_extent`] does, for as many bytes as `buffer` has. After an error its contents are
-    /// undefined.
+    /// Reads the first bytes of an extent, whose checksum covers exactly these, into `buffer`: as many as it has. After
+    /// an error its contents are undefined. For errors see [`Pool::read_extent`].
     pub fn read_extent_into(&self, ptr: PagePtr, buffer: &mut [u8]) -> Result<()> {
         self.judge(self.read_verified(ptr, buffer))
     }

@@ -134,7 +134,7 @@ fn number(reader: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(reader.varint()?).ok()
 }
 
-/// Reads a count and so many items. It allocates no more memory than the bytes can justify.
+/// Reads a count and that number of items. It allocates no more memory than the bytes can justify.
 fn many<'a, T>(
     reader: &mut Reader<'a>,
     mut read: impl FnMut(&mut Reader<'a>) -> Option<T>,

@@ -75,7 +75,8 @@ impl Layout {
         read_value(&mut Reader::new(row.get(start..)?), self.columns[at].kind)
     }
 
-    /// Does the same for an integer that is not null. `None`: call [`Layout::value`].
+    /// Returns the integer in the column numbered `at` of a row of this version. Returns `None` if the value is null or
+    /// no integer, or if the bytes are not such a row: then call [`Layout::value`]. For `starts` see there.
     #[inline]
     pub fn integer(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<i64> {
         if self.columns[at].kind != ColumnType::Int {
@@ -303,7 +304,7 @@ fn pass_over(reader: &mut Reader<'_>, kind: ColumnType) -> Option<()> {
     }
 }
 
-/// Reads a length and so many bytes of UTF-8.
+/// Reads a length and that number of bytes of UTF-8.
 pub(crate) fn read_text<'a>(reader: &mut Reader<'a>) -> Option<&'a str> {
     std::str::from_utf8(reader.bytes()?).ok()
 }

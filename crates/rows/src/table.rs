@@ -158,7 +158,7 @@ impl DynamicTable {
         self.check_row_but(row, None)
     }
 
-    /// Does the same, apart from the value at one place.
+    /// Checks count, types and nulls of a row, except for the value at the place `but`.
     #[inline]
     pub(crate) fn check_row_but(&self, row: &(impl Columns + ?Sized), but: Option<usize>) -> Result<()> {
         let columns = &self.inner.columns;

@@ -143,7 +143,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Null)
     }
 
-    /// Returns the same value with its own copy of borrowed data.
+    /// Returns the value with its own copy of borrowed data.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Null => Value::Null,
@@ -159,7 +159,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the same value, borrowed.
+    /// Returns a value that borrows the data of this one.
     #[inline]
     pub fn borrowed(&self) -> Value<'_> {
         match self {

@@ -401,8 +401,8 @@ impl<'a, A: Allocate> Builder<'a, A> {
         pointers.collect()
     }
 
-    /// Allocates contiguous space for pages of so many units, or for half as many pages, and so on, if space is short
-    /// or scattered. Returns the first unit, and for how many pages there is space.
+    /// Allocates contiguous space for pages that take these numbers of units, or for half as many pages, and so on, if
+    /// space is short or scattered. Returns the first unit, and for how many pages there is space.
     fn allocate_pages(&mut self, units: &[u64]) -> Result<(u64, usize)> {
         let mut count = units.len();
         loop {

@@ -78,8 +78,9 @@ impl Run {
         self.check_all(pool, Expected::default(), visit, &mut Err)
     }
 
-    /// Does what [`Run::check`] does, with additional knowledge. Calls `wrong` for each rule that does not hold, and
-    /// continues if that returns `Ok`. An extent to which two pointers lead is visited twice.
+    /// Checks the whole run and counts it, with additional knowledge, past the first problem. Calls `visit` with every
+    /// extent of the run, and `wrong` for each rule that does not hold; continues if that returns `Ok`. An extent to
+    /// which two pointers lead is visited twice. For the rules see [`Run::check`].
     ///
     /// Errors: those that `visit` and `wrong` return.
     pub fn check_all(

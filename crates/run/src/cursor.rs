@@ -135,8 +135,8 @@ impl Cursor {
         parts.is_inline()
     }
 
-    /// Returns the same as [`Cursor::entry`] after [`Cursor::step_in_leaf`], in a third of its instructions: key and
-    /// value.
+    /// Returns key and value of the record that [`Cursor::step_in_leaf`] led to, in a third of the instructions of
+    /// [`Cursor::entry`].
     #[inline]
     pub fn stepped(&self) -> Option<(&[u8], &[u8])> {
         let leaf = self.leaf.as_ref()?;

@@ -156,8 +156,9 @@ impl Delta {
         Ok(None)
     }
 
-    /// Returns what [`Delta::find_newest`] does, for deltas most of whose filters are in memory: those of a group are
-    /// searched first, and their bits are looked at after that, so that the waits for them overlap.
+    /// Returns the result of the first delta, newest first, that says anything about the probe's key. Use it instead of
+    /// [`Delta::find_newest`] for deltas most of whose filters are in memory: those of a group are searched first, and
+    /// their bits are looked at after that, so that the waits for them overlap.
     #[inline]
     pub fn find_stacked<T>(
         items: &[T],

@@ -180,7 +180,8 @@ pub(crate) fn descend<'p>(
     Ok((ptr, hint))
 }
 
-/// Does what [`descend`] does, as long as the pages on the path are in memory and are valid.
+/// Returns the only leaf that can have `key`, below the page of a level at a pointer, and the pool's hint for it;
+/// `None` if a page on the path is not in memory, or is not valid.
 #[inline]
 pub(crate) fn foresee<'p>(
     pool: &'p Pool,

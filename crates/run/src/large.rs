@@ -47,7 +47,8 @@ impl Pieces {
         pool.judge(Pieces::find(&**pool.file(), pool.database(), large))
     }
 
-    /// Does what [`Pieces::open`] does, for a caller that has a data file and no pool.
+    /// Finds the parts of a value for a caller that has a data file and no pool: reads the index, if it has one. For
+    /// errors see [`Pieces::open`].
     pub fn find(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
         let LargeRef { ptr, len_bytes, .. } = large;
         let file_bytes = file.len()?;
@@ -138,8 +139,8 @@ impl Pieces {
         self.piece_bytes.min(self.len_bytes - at as u64 * self.piece_bytes) as usize
     }
 
-    /// Reads the bytes that a page has beside a reference. They are none if they cannot be read: then whatever reads
-    /// the value finds the damage, and a checkpoint goes on.
+    /// Reads the bytes that a page has beside a reference. Returns none if they cannot be read: a checkpoint then
+    /// continues, and the next read of the value reports the damage.
     fn beginning(&self, pool: &Pool) -> Vec<u8> {
         let mut first = Vec::new();
         if self.read(pool, 0, &mut first).is_ok() {

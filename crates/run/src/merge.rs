@@ -1,4 +1,4 @@
-//! Several deltas read as one: each key once, with what the newest says. What older ones say is dropped on the way.
+//! Several deltas read as one: each key once, with its newest entry. Older entries are dropped on the way.
 //!
 //! 1. Every source is on its first record that has not been passed.
 //! 2. The next record is that of the least key; if several have that key, the newest source's. The others are dropped.

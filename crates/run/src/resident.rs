@@ -6,7 +6,7 @@
 //! their waits overlap.
 //!
 //! # Rules
-//! 1. It is made from the pages of a filter that no longer grows, and has the same answers.
+//! 1. It is made from the pages of a filter that no longer grows, and returns the same results.
 //! 2. A delta whose front was cut off keeps the resident filter of before, which knows more keys: a key that passes
 //!    wrongly is looked for in the records, and not found.
 //! 3. Clones of a delta share it. It is set once, at any time, while others read.
@@ -100,7 +100,8 @@ impl Resident {
         if self.heads[at] == head { self.stretch_among_equals(rest, head, after) } else { Some(at) }
     }
 
-    /// Does the same where the stretches up to `after` have the same head as the key, without the prefix.
+    /// Returns the stretch that a key is in, or `None` if it is before the first, if stretches up to `after` have the
+    /// key's head. `rest` is the key without the prefix.
     #[cold]
     fn stretch_among_equals(&self, rest: &[u8], head: u64, after: usize) -> Option<usize> {
         let first = self.heads.partition_point(|&other| other < head);

@@ -120,7 +120,7 @@ impl LargeWalk {
     /// Adds `large` after the values that are still to be shown.
     ///
     /// # Errors
-    /// The same as [`Pieces::open`].
+    /// Those of [`Pieces::open`].
     pub fn add(&mut self, source: Source<'_>, large: LargeRef) -> Result<()> {
         self.parts.extend(Pieces::find(source.file, source.database, large)?.parts());
         Ok(())

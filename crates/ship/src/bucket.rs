@@ -192,7 +192,7 @@ impl Bucket {
         self.runtime.block_on(self.fetch(name))
     }
 
-    /// Returns what [`Bucket::get`] returns for each name, with all requests on their way at once.
+    /// Returns the object of each name, `None` if there is none, with all requests on their way at once.
     pub(crate) fn get_all(&self, names: &[String]) -> Vec<Result<Option<Bytes>>> {
         self.runtime.block_on(join_all(names.iter().map(|name| self.fetch(name))))
     }

@@ -20,7 +20,7 @@ pub(crate) struct Candidate<'a> {
 /// How a database may go on where a lineage ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Continues {
-    /// As its next writer.
+    /// As the lineage's next writer.
     Within,
     /// In a lineage of its own, because this one ends with a drop.
     After,

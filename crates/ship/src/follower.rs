@@ -22,7 +22,7 @@ use base::{Error, ErrorKind, Result};
 use pando::Database;
 use std::path::Path;
 
-/// A look for a missing segment is made at each so many attempts to read the next one.
+/// The number of attempts to read the next segment after which a missing one is looked for.
 const ATTEMPTS_A_LOOK: u32 = 20;
 /// How often a segment that the log must have is asked for.
 const ATTEMPTS_FOR_ONE: u32 = 20;

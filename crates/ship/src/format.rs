@@ -64,7 +64,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether objects of this kind exist in `format`.
+    /// Returns whether objects of this kind exist in `format`.
     fn has(self, format: u32) -> bool {
         format == FORMAT || (self == Kind::Segment && format == DROP_FORMAT)
     }
@@ -75,7 +75,7 @@ pub(crate) fn seal(kind: Kind, author: &Author, payload: &[u8]) -> Vec<u8> {
     seal_as(FORMAT, kind, author, payload)
 }
 
-/// Does what [`seal`] does, in another format.
+/// Puts a header of `format` before a payload and a hash after it.
 pub(crate) fn seal_as(format: u32, kind: Kind, author: &Author, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + payload.len() + HASH_BYTES);
     out.put(&MAGIC);

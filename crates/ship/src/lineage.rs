@@ -138,7 +138,7 @@ impl Lineage {
         self.verified(number, &name, self.bucket.get(&name)?)
     }
 
-    /// Returns what [`Lineage::segment`] returns for each of `count` segments from `first` on, which are read at once.
+    /// Returns `count` segments from `first` on, verified, each `None` if it does not exist. All are read at once.
     pub fn segments(&self, first: u64, count: u64) -> Vec<Result<Option<Segment>>> {
         let names: Vec<_> = (first..first + count).map(|number| name::numbered(name::LOG, number)).collect();
         let read = self.bucket.get_all(&names);
@@ -226,6 +226,8 @@ impl Lineage {
         Ok(Some(there))
     }
 
+    /// Checks that the log ends with segment `last`.
+    ///
     /// # Errors
     /// `Corruption` if a segment after `last` is listed: then `last + 1` is missing.
     pub fn nothing_after(&self, last: u64) -> Result<()> {
@@ -309,6 +311,8 @@ impl Lineage {
         Ok(Standing::Valid(Box::new(segment)))
     }
 
+    /// Checks that an object belongs to this database and lineage.
+    ///
     /// # Errors
     /// `Foreign` if an object belongs to another database or lineage.
     pub fn check_author(&self, name: &str, author: &Author) -> Result<()> {

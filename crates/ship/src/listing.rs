@@ -192,7 +192,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Whether there is a lineage, or what is left of one whose object is missing, which is an error.
+    /// Returns whether there is a lineage, or what is left of one whose object is missing, which is an error.
     fn holds_a_lineage(&self) -> Result<bool> {
         // The folder of the first database may have been removed after it was dropped.
         Ok(self.is_shipped()? || self.newest_incarnation()? > 1 || Lineage::lost(self)?.is_some())

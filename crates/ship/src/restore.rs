@@ -87,7 +87,7 @@ impl Goal {
         time_ms.map(Goal::Time).ok_or_else(refused)
     }
 
-    /// Whether a base is not beyond the goal.
+    /// Returns whether a base is not beyond the goal.
     fn admits(self, base: &Base) -> bool {
         match self {
             Goal::Newest => true,
@@ -96,7 +96,7 @@ impl Goal {
         }
     }
 
-    /// Whether a change is beyond the goal.
+    /// Returns whether a change is beyond the goal.
     fn excludes(self, change: &Change<'_>) -> bool {
         match self {
             Goal::Newest => false,
@@ -167,6 +167,8 @@ pub(crate) fn apply(
     Ok(restoring.report)
 }
 
+/// Checks that `segment` continues the log after the one with the hash `before`.
+///
 /// # Errors
 /// `Corruption` if `segment` is not the successor of the one with the hash `before`, or of an older epoch.
 pub(crate) fn check_chain(lineage: &Lineage, segment: &Segment, before: Hash, epoch: u64) -> Result<()> {
@@ -300,7 +302,7 @@ impl Restoring<'_> {
         }
     }
 
-    /// Whether the segment goes on where the database is.
+    /// Checks that the segment continues the log at the database's last commit.
     fn check_next(&self, segment: &Segment) -> Result<()> {
         let (at, head) = (self.report.commit, &segment.head);
         if head.first_commit <= at + 1 {

@@ -20,7 +20,7 @@ use crate::writer::{Attempt, Writer};
 use base::Result;
 use std::collections::{HashSet, VecDeque};
 
-/// One step deletes so many objects.
+/// The number of objects that one step deletes.
 const STEP_OBJECTS: usize = 4;
 
 /// Deletes what is no longer needed.

@@ -114,10 +114,10 @@ pub(crate) fn encode(author: &Author, head: &Head, body: Vec<u8>) -> Vec<u8> {
     format::seal_as(if is_drop { DROP_FORMAT } else { FORMAT }, Kind::Segment, author, &out)
 }
 
-/// So many bytes at the beginning of a segment's object suffice for [`is_fence`].
+/// The number of bytes at the beginning of a segment's object that suffice for [`is_fence`].
 pub(crate) const START_BYTES: u64 = 76;
 
-/// Whether the object that begins with these bytes is a fence. Bytes that are none of ours might be one.
+/// Returns whether the object that begins with these bytes is a fence. Bytes of another origin might be one.
 pub(crate) fn is_fence(start: &[u8]) -> bool {
     let flags = start.get(72..76).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4 bytes")));
     flags.is_none_or(|flags| flags & FENCE != 0)
@@ -179,12 +179,12 @@ fn read_head(reader: &mut Reader<'_>, is_drop: bool) -> Option<(Head, Codec, u64
 }
 
 impl Head {
-    /// Whether the writer of this segment, which is the newest, may be alive.
+    /// Returns whether the writer of this segment, which is the newest, may be alive.
     pub fn is_held(&self) -> bool {
         !self.is_release && self.dropped_ms.is_none()
     }
 
-    /// Whether its numbers are ones that a database reaches. The successor of each fits, then.
+    /// Returns whether the segment's numbers are ones that a database reaches. Then the successor of each fits, too.
     fn is_possible(&self) -> bool {
         let newest = self.last_commit.max(self.base_commit);
         self.number < NUMBER_LIMIT && self.first_commit > 0 && newest < TIMESTAMP_LIMIT
@@ -197,7 +197,7 @@ impl Segment {
         Changes { rest: Reader::new(&self.body) }
     }
 
-    /// Whether the changes are those that the head announces: each commit is the successor of the one before it.
+    /// Checks that the changes are those that the head announces: each commit is the successor of the one before it.
     fn check_changes(&self, name: &str) -> Result<()> {
         let (head, mut expected, mut changes) = (&self.head, self.head.first_commit, self.changes());
         let mut count = 0;

@@ -160,7 +160,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the log that follows can be restored. Learns how long the newest base is.
+    /// Returns whether the log that follows can be restored. Learns how long the newest base is.
     fn has_base(&mut self, writer: &Writer) -> Result<bool> {
         for named in writer.lineage.kept_bases()?.into_iter().rev() {
             let stands = named.base.and_then(|base| Ok((writer.lineage.stands(&base)?, base)));
@@ -345,7 +345,7 @@ impl Worker {
         }
     }
 
-    /// Whether the changes that were pending are written without waiting for more.
+    /// Returns whether the pending changes are written without waiting for more.
     fn is_due(&self, batch: &Batch) -> bool {
         self.options.sync
             || batch.began.elapsed() >= self.options.interval

@@ -262,7 +262,7 @@ impl Writer {
         self.tail.number + 1
     }
 
-    /// Whether a segment waits for [`Writer::settle`].
+    /// Returns whether a segment waits for [`Writer::settle`].
     pub fn is_pending(&self) -> bool {
         self.pending.is_some()
     }

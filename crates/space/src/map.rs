@@ -39,7 +39,7 @@ pub struct Space {
     /// need.
     pub(crate) handed_out: u64,
     pub(crate) handed_out_before: u64,
-    /// Extents that are free in the saved maps but not released, by the checkpoint from which on nobody reaches them.
+    /// Extents that are free in the saved maps but not released, by the first checkpoint that does not reach them.
     pub(crate) retired: BTreeMap<CheckpointNo, Vec<Retired>>,
     /// Extents that were retired since the last save.
     pub(crate) retiring: BTreeMap<CheckpointNo, Vec<Retired>>,
@@ -135,8 +135,8 @@ impl Space {
         }
     }
 
-    /// Allocates like [`allocate`](Space::allocate), but for the log instead of the checkpoint that is being written. A
-    /// [`revert`](Space::revert) keeps the extent, and a save writes it as free: after a crash it is free unless
+    /// Allocates an extent for the log, as [`allocate`](Space::allocate) does for the checkpoint that is being written.
+    /// A [`revert`](Space::revert) keeps the extent, and a save writes it as free: after a crash it is free unless
     /// recovery finds it in the log and [`claim`](Space::claim)s it. This state ends with [`adopt`](Space::adopt),
     /// [`retire`](Space::retire) or [`free_unused`](Space::free_unused). The allocation leaves the units that are kept
     /// for checkpoints ([`keep_firm`](Space::keep_firm)), or fails with [`Full`](base::ErrorKind::Full).
@@ -217,8 +217,8 @@ impl Space {
         self.retire_born(ptr, CheckpointNo(0), at)
     }
 
-    /// Does what [`retire`](Space::retire) does, for an extent that no checkpoint before `birth` reaches: it waits only
-    /// for the readers of later ones.
+    /// Retires an extent that only checkpoints from `birth` on and before `at` can reach. It waits only for the readers
+    /// of these before it is handed out again. For the rest see [`retire`](Space::retire).
     ///
     /// # Errors
     /// As [`retire`](Space::retire).
@@ -398,7 +398,8 @@ impl Space {
         });
     }
 
-    /// Does the same for a change of `held` and of counts, which are not saved.
+    /// Runs `change` on the part of `extent` in each chunk, and marks no chunk as changed. Use it for `held` and
+    /// counts, which are not saved.
     pub(crate) fn each_chunk_untouched(
         &mut self,
         extent: Extent,

@@ -1,4 +1,4 @@
-//! What each checkpoint that is read reaches: the used units of its own map.
+//! The extents that each checkpoint with readers reaches: the used units of its own map.
 //!
 //! A retired extent is kept for the readers of a checkpoint only if it is used in that checkpoint's map. So an extent
 //! that was allocated and retired since a reader began does not wait for that reader, whether it is a page of a tree,

@@ -81,7 +81,7 @@ impl Space {
         SpaceRoot { map: self.directory.or(self.chunks[0].place), units: self.units }
     }
 
-    /// Does steps 1 and 2.
+    /// Allocates new places for all dirty chunks and for the directory (steps 1 and 2).
     fn place(&mut self, moves: &mut Moves) -> Result<()> {
         for ptr in self.orphans.clone().into_iter().chain(self.directory) {
             self.put_away(ptr, moves)?;
@@ -130,7 +130,7 @@ impl Space {
         Ok(())
     }
 
-    /// Does step 3.
+    /// Writes the dirty chunks and the directory to their new places (step 3).
     fn write(&self, moves: &Moves) -> Result<Written> {
         let mut places: Vec<Option<PagePtr>> = self.chunks.iter().map(|chunk| chunk.place).collect();
         let mut chunks = Vec::with_capacity(moves.chunks.len());
@@ -170,7 +170,7 @@ impl Space {
         bits
     }
 
-    /// Does step 4 for the places.
+    /// Adopts the new places of the chunks and the directory (step 4).
     fn settle(&mut self, written: Written) {
         for (index, ptr, bits) in written.chunks {
             let chunk = &mut self.chunks[index];
@@ -182,7 +182,7 @@ impl Space {
         self.orphans.clear();
     }
 
-    /// Does step 4 for what became free with this save.
+    /// Records what became free with this save (step 4).
     fn settle_retired(&mut self, old: Vec<PagePtr>, at: CheckpointNo) {
         for (since, extents) in std::mem::take(&mut self.retiring) {
             self.retired.entry(since).or_default().extend(extents);
@@ -240,7 +240,7 @@ impl Space {
     /// Returns the extents of the map that `root` names, the directory first. Reads only the directory.
     ///
     /// # Errors
-    /// The same as [`Space::load`].
+    /// Those of [`Space::load`].
     pub fn map_parts(
         file: &dyn File,
         database: DatabaseId,

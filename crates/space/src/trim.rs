@@ -70,8 +70,8 @@ impl Space {
         self.trim_for(keep_units, least)
     }
 
-    /// Does what [`Space::trim`] does, however little is gained, for a file that should become as small as possible.
-    /// O(chunks).
+    /// Begins to return free units except `keep_units` of them to the file system, however little is gained, for a file
+    /// that should become as small as possible. For the conditions of the call see [`Space::trim`]. O(chunks).
     pub fn trim_all_but(&mut self, keep_units: u64) -> Trim {
         self.trim_for(keep_units, 1)
     }

@@ -39,7 +39,8 @@ const REFUSED: [(&str, &str); 12] = [
     ("legacy_file_format", "there is no SQLite file"),
 ];
 
-/// The same where SQLite is another program's: they would be about that program's file.
+/// Pragmas that are also refused if SQLite belongs to another program, because they would be about that program's file,
+/// and what to do instead.
 const REFUSED_OF_OTHERS: [(&str, &str); 3] = [
     ("application_id", "store it in a table of your own"),
     ("foreign_key_check", "foreign keys are not enforced"),

@@ -255,7 +255,7 @@ impl View {
         }
     }
 
-    /// The same without tables of SQLite's own.
+    /// Returns what is known of a question about typed tables, from the shadow; nothing about SQLite's own tables.
     #[cfg(feature = "loadable")]
     fn rows(&self, _host: Host, shadow: &Shadow, question: Question<'_>) -> Outcome<Vec<Vec<Value>>> {
         if !question.is_of_main() {

@@ -15,8 +15,9 @@ pub(crate) const ABORT_ROLLBACK: c_int = ABORT | 2 << 8;
 pub(crate) const BUSY: c_int = 5;
 #[cfg(not(feature = "drop-in"))]
 pub(crate) const NOMEM: c_int = 7;
-/// Something excludes this that ends by itself. C tries it again at once, unless the statement is to stop, and shows
-/// it to nobody: SQLite's own detailed codes of `SQLITE_BUSY` are small. `PANDO_BUSY_FOR_NOW` in `c/glue.c`.
+/// The call is excluded by something that ends by itself. C tries it again at once, unless the statement is to stop,
+/// and never returns the code to a program: SQLite's own detailed codes of `SQLITE_BUSY` are small. It is
+/// `PANDO_BUSY_FOR_NOW` in `c/glue.c`.
 pub(crate) const BUSY_FOR_NOW: c_int = BUSY | 255 << 8;
 /// The database is closed. SQLite's own detailed codes of `SQLITE_ERROR` are small.
 pub(crate) const CLOSED: c_int = ERROR | 255 << 8;

@@ -179,7 +179,7 @@ fn lock() -> MutexGuard<'static, Option<(u32, Open)>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns what this process has open. After a fork that is nothing.
+/// Returns what this process has open. A forked child begins with nothing.
 fn of_this_process(guard: &mut Option<(u32, Open)>) -> &mut Open {
     let this = std::process::id();
     if guard.as_ref().is_some_and(|&(process, _)| process != this) {

@@ -109,7 +109,7 @@ impl Records {
         at
     }
 
-    /// Returns where a record of a page is, after which the page has so many bytes. One at the page's end is copied.
+    /// Returns a pointer to a record of a page that has `after` bytes after it. A record at the page's end is copied.
     #[inline]
     pub(crate) fn place(&mut self, record: &[u8], after: usize) -> *const u8 {
         if after < MARGIN { self.copy(record) } else { record.as_ptr() }

@@ -266,8 +266,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Gives the transaction `count` rowids of a table, from `next` on or after those of others. Returns the first.
-    /// `None`: there are not so many.
+    /// Gives the transaction `count` rowids of a table, from `next` on or after those of others. Returns the first, or
+    /// `None` if fewer are left.
     pub(crate) fn give(&mut self, root: u32, next: i64, count: i64) -> Option<i64> {
         let mut inner = lock(&self.writers.inner);
         let given = inner.given.entry(root).or_default();
@@ -374,7 +374,7 @@ mod tests {
         assert!(excluding.is_ok());
     }
 
-    /// Does what `sqlite3_step` does without an interrupt: tries again while it is blocked for now.
+    /// Repeats `attempt` while it is blocked for now, as `sqlite3_step` does without an interrupt.
     fn again<T>(attempt: impl Fn() -> Result<T, Blocked>) -> Result<(), Blocked> {
         loop {
             match attempt() {

@@ -75,7 +75,7 @@ impl Conflict {
         Conflict { table, name: Some(name.into()), key: None }
     }
 
-    /// Returns the same conflict with the name of its table.
+    /// Adds the name of its table to the conflict.
     #[must_use]
     pub fn in_table(self, name: Option<&str>) -> Self {
         Conflict { name: name.map(str::to_owned), ..self }

@@ -51,7 +51,7 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Returns the same bytes in another category. The budget has them in use all the time.
+    /// Moves the charge to another category. Its bytes remain in use throughout.
     pub fn converted(self, category: MemoryCategory) -> Charge {
         let (account, from) = (Arc::clone(&self.account), self.category);
         let bytes = self.into_bytes();

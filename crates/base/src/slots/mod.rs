@@ -181,7 +181,7 @@ impl Slots {
         Some(Reader::new(Arc::clone(self), index, turn))
     }
 
-    /// Does what [`Slots::claim`] does.
+    /// Returns a free slot, owned for as long as the [`Reader`] lives. Takes a lock, so callers reuse readers.
     ///
     /// # Errors
     /// [`Full`](ErrorKind::Full) if all slots are taken.

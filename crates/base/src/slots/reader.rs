@@ -199,8 +199,8 @@ impl EpochGuard<'_> {
 }
 
 impl<'a> EpochGuard<'a> {
-    /// Returns the same guard for a caller that must not wait: a page that is not in memory is not read, and its use
-    /// fails with [`ErrorKind::WouldWait`](crate::ErrorKind::WouldWait).
+    /// Turns the guard into one whose holder must not wait: a page that is not in memory is not read, and its use fails
+    /// with [`ErrorKind::WouldWait`](crate::ErrorKind::WouldWait).
     #[inline]
     pub fn without_waiting(mut self) -> Self {
         self.may_wait = false;

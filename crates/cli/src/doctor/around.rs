@@ -154,7 +154,7 @@ fn busy(figures: &Figures) -> Vec<Finding> {
 /// The failed logins from which they are a finding: in all, and an hour on average.
 const FAILED_LOGINS: (f64, f64) = (100.0, 10.0);
 
-/// Somebody presents wrong tokens.
+/// A client presents wrong tokens.
 fn failed_logins(figures: &Figures) -> Vec<Finding> {
     let failed = figures.metric("pando_failed_logins_total");
     // Mistakes of a year are no finding.

@@ -62,7 +62,7 @@ const ELSEWHERE: [(&str, &str); 9] = [
 /// How many files may be read, one from within the other.
 const DEEPEST: usize = 25;
 
-/// Runs a command. Returns whether the program goes on.
+/// Runs a command. Returns whether the program continues.
 pub fn run(session: &Session, show: &mut Show, text: &str) -> Outcome<bool> {
     let words = words(text)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

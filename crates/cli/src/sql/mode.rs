@@ -11,7 +11,7 @@ pub enum Mode {
     Of(Format),
     /// Values with a separator between them.
     List,
-    /// The same with tabs.
+    /// Values with tabs between them.
     Tabs,
     /// CSV that begins with the first row, as SQLite's shell writes it.
     Csv,

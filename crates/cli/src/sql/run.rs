@@ -29,7 +29,7 @@ pub fn script(session: &Session, show: &mut Show, text: &str) -> Outcome<bool> {
     if has_failed { Err(Failure::Reported(1)) } else { Ok(true) }
 }
 
-/// Runs a statement or a command. Returns whether the program goes on.
+/// Runs a statement or a command. Returns whether the program continues.
 pub fn one(session: &Session, show: &mut Show, item: Item<'_>) -> Outcome<bool> {
     let text = match item {
         Item::Statement { text, .. } | Item::Command(text) => text,

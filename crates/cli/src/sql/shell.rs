@@ -135,7 +135,7 @@ pub fn prompt(session: &Session, show: &mut Show) -> Outcome {
 }
 
 /// Runs commands and complete statements, up to the first failure. Returns the rest of the text, and whether the shell
-/// goes on.
+/// continues.
 fn typed(session: &Session, show: &mut Show, text: &str) -> (String, bool) {
     for (_, item, rest) in items(text) {
         if matches!(item, Item::Statement { is_complete: false, .. }) {

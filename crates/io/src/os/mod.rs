@@ -260,7 +260,7 @@ fn sync_entries(directory: &Path) -> Result<()> {
     OsDir::open(directory)?.sync()
 }
 
-/// Returns whether this process may not even look: then it did not create anything there either.
+/// Returns whether `error` denies this process even a look: then it did not create anything there either.
 fn is_forbidden(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() == io::ErrorKind::PermissionDenied)

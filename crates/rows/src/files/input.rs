@@ -251,7 +251,7 @@ pub fn other_delimiter(header: &[&str], delimiter: u8) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A reader that returns so many bytes at a time.
+    /// A reader that returns this many bytes at a time.
     struct Pieces<'b>(&'b [u8], usize);
 
     impl Read for Pieces<'_> {

@@ -69,7 +69,7 @@ impl Editor<'_> {
         Ok(None)
     }
 
-    /// Does step 1.
+    /// Looks for the parent of leaves at `key`, and for what is to be moved there (step 1).
     fn look(&self, key: &[u8], work: &Relocation) -> Result<Stop> {
         let mut stop = Stop { is_way_high: false, slots: Vec::new(), next: None };
         let Some((mut ptr, mut level)) = self.top() else { return Ok(stop) };
@@ -146,7 +146,8 @@ impl Editor<'_> {
         Ok(with(pin.page()))
     }
 
-    /// Does step 2. Returns the key from which on there are leaves left, if the allowed work ended before.
+    /// Shadows the leaves of `stop` and the path to them (step 2). Returns the key from which on there are leaves left,
+    /// if the allowed work ended before.
     fn move_stop(&mut self, key: &[u8], stop: &Stop, work: &mut Relocation) -> Result<Option<Vec<u8>>> {
         self.path.invalidate();
         let Some((root, mut level)) = self.top() else { return Ok(None) };

@@ -32,7 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub enum Need<'r> {
     /// None: the health of the server is public.
     Nothing,
-    /// Any token: the response depends on the token, or contains nobody's data.
+    /// Any token: the response depends on the token, or contains no user's data.
     Any,
     /// This scope in one database.
     In(&'r str, Scope),

@@ -33,7 +33,8 @@ impl Rate {
         self.take_at(self.begun.elapsed())
     }
 
-    /// Does the same at a time since the limit was created.
+    /// Counts a request at `now`, a time since the limit was created. Returns the time after which it could be accepted
+    /// if it is one too many.
     fn take_at(&self, now: Duration) -> Option<Duration> {
         let now_ns = now.as_nanos() as u64;
         let latest_ns = now_ns + BURST.as_nanos() as u64;

@@ -83,8 +83,8 @@ pub fn check_host(glance: Glance<'_>) -> Answer<()> {
     }
 }
 
-/// Returns the same as [`is_here`]. Requests of one thread mostly have one host, so the thread remembers the last one
-/// that is here.
+/// Returns whether a host is an address or a name that only this machine's network resolves: see [`is_here`]. Requests
+/// of one thread mostly have one host, so the thread remembers the last one that is here.
 #[inline]
 fn is_known_here(host: &[u8]) -> bool {
     thread_local! {

@@ -39,7 +39,7 @@ pub const LEFT_OUT: [&str; 2] = ["{key}", "{transaction}"];
 pub enum Access {
     /// None: the health of the server is public.
     Nothing,
-    /// Any token: the response depends on the token, or contains nobody's data.
+    /// Any token: the response depends on the token, or contains no user's data.
     Any,
     /// This scope in the database of `/v0`.
     Default(Scope),

@@ -42,10 +42,11 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
     /// Returns a reader of the value of `key`, as a snapshot of its own has it.
     fn read_one(db: &Self::Database, table: &Table, key: &[u8]) -> Result<Option<ValueReader>>;
 
-    /// Appends readers of the values of the first of `keys`, of one or more, to `found`. `keys` is not empty.
+    /// Appends readers of the values of one or more of `keys`, from the first on, to `found`. `keys` is not empty.
     fn look_up(snapshot: &Self::Snapshot, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()>;
 
-    /// Does the same in a transaction.
+    /// Appends readers of the values of one or more of `keys`, from the first on, as the transaction has them, to
+    /// `found`. `keys` is not empty.
     fn look_up_in(tx: &Self::Transaction, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()>;
 
     /// Ends a snapshot, on any thread.

@@ -17,7 +17,7 @@ pub struct HranaStreams {
 }
 
 impl HranaStreams {
-    /// Creates an empty set of at most so many streams, each of which is closed after `idle` without a request.
+    /// Creates an empty set of at most `most` streams, each of which is closed after `idle` without a request.
     #[cfg_attr(not(feature = "sql"), expect(unused_variables, reason = "without SQL there are no streams"))]
     pub fn new(is_on: bool, most: usize, idle: Duration) -> Self {
         HranaStreams {

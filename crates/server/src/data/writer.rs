@@ -194,7 +194,7 @@ impl Writer {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Runs steps 2 to 4.
+    /// Commits the waiting writes of one durability, batch by batch, until none is left (steps 2 to 4).
     fn attend(&self, durability: Durability) {
         let lane = durability as usize;
         let mut leaving = Leaving { writer: self, lane, attended: true };
@@ -220,7 +220,8 @@ impl Writer {
         }
     }
 
-    /// Runs step 3: commits the batch in one transaction. It tries again only if a table was dropped meanwhile.
+    /// Commits the batch in one transaction, and sends each write its outcome. It tries again only if a table was
+    /// dropped meanwhile.
     fn commit(&self, batch: Vec<Write>, durability: Durability) {
         let options = TransactionOptions { durability, ..self.db.transaction_options() };
         let begun = Instant::now();

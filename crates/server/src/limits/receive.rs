@@ -93,7 +93,7 @@ impl Patience {
         Patience { most, left: most }
     }
 
-    /// Notes that the client sent so many bytes after the server has waited for them. Returns whether time is left.
+    /// Notes that the client sent `bytes` bytes after the server has `waited` for them. Returns whether time is left.
     pub fn note(&mut self, waited: Duration, bytes: usize) -> bool {
         let left = self.left.checked_sub(waited);
         let earned = Duration::from_secs_f64(bytes as f64 / LEAST_BYTES_A_SECOND);

@@ -39,7 +39,8 @@ const MOST_KEYS: usize = 1000;
 /// The number of records in one response of a transaction: the default and the limit.
 const USUAL_IN_TRANSACTION: u64 = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
-/// The same limit in bytes. Long values, which are read while they are sent, are not included.
+/// The largest size of one response of a transaction, in bytes. Long values, which are read while they are sent, are
+/// not included.
 const AT_ONCE_BYTES: usize = 4 << 20;
 
 const PATH: &str = "/v1/databases/{database}/tables/{table}/entries";

@@ -38,7 +38,7 @@ impl RowLines {
         Ok(RowLines { rows: ChangedRows::begin(db, after)?, tables, most_bytes: None })
     }
 
-    /// Cuts values to so many bytes.
+    /// Cuts each value to `most_bytes` bytes.
     pub(crate) fn cut(mut self, most_bytes: Option<u64>) -> Self {
         self.most_bytes = most_bytes;
         self

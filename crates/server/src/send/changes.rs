@@ -63,8 +63,8 @@ pub fn change_lines<E>(
     cut_change_lines(change, None, write)
 }
 
-/// Does what [`change_lines`] does, with at most `most_bytes` of each value. A longer value has its length as
-/// `value_bytes`.
+/// Calls `write` on each line of `change`, as [`change_lines`] does, with at most `most_bytes` of each value. A longer
+/// value has its length as `value_bytes`.
 pub(crate) fn cut_change_lines<E>(
     change: &Change<'_>,
     most_bytes: Option<u64>,

@@ -52,7 +52,7 @@ pub struct Listeners {
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
-    /// Its file belongs to the service manager.
+    /// A socket whose file belongs to the service manager.
     Given(UnixListener),
     Unix(UnixSocket),
 }

@@ -299,7 +299,7 @@ fn omitted(dml: &Dml<'_>, table: &SqlTable) -> Vec<(String, String)> {
     left_out.filter_map(|column| Some((column.name.clone(), column.default.clone()?))).collect()
 }
 
-/// Returns the same `INSERT` with the columns that it omits.
+/// Returns the `INSERT` with the columns that it omits.
 fn with_defaults(dml: &Dml<'_>, defaults: &[(String, String)]) -> String {
     let (with, head) = (dml.text(dml.with.clone()), dml.text(dml.head.clone()));
     let (names, source) = insert_source(dml, defaults);

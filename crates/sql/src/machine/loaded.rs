@@ -109,7 +109,7 @@ pub(crate) fn prepared_anew(statement: &Statement<'_>) -> i32 {
     statement.get_status(StatementStatus::RePrepare)
 }
 
-/// Returns the same of the statement of a row.
+/// Returns how often SQLite has prepared the statement of a row again because a schema changed.
 pub(crate) fn row_prepared_anew(row: &Row<'_>) -> i32 {
     prepared_anew(row.as_ref())
 }

@@ -210,7 +210,7 @@ pub(crate) fn prepared_anew(statement: &Statement<'_>) -> i32 {
     statement.0.times_prepared_again()
 }
 
-/// Returns the same of the statement of a row.
+/// Returns how often SQLite has prepared the statement of a row again because a schema changed.
 pub(crate) fn row_prepared_anew(row: &Row<'_>) -> i32 {
     row.0.times_prepared_again()
 }

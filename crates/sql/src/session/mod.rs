@@ -84,7 +84,7 @@ pub(crate) struct Watch {
     /// The bytes that a statement in steps holds in memory, and the limit; `None`: no limit.
     pub held_bytes: usize,
     pub most_held_bytes: Option<usize>,
-    /// The same amount of SQLite's memory, so that the limit of all connections includes it.
+    /// Reservations of SQLite's memory for the held bytes, so that the limit of all connections includes them.
     pub reserved: Vec<Reserved>,
 }
 

@@ -65,7 +65,8 @@ impl Session {
         }
     }
 
-    /// Same as [`Session::write`], and also returns whether the written rows are wanted.
+    /// Runs `work` in the transaction that the current statement has begun. Returns also whether the written rows are
+    /// wanted.
     #[inline]
     pub fn write_row<T>(&self, work: impl FnOnce(&mut AnyTransaction) -> Outcome<T>) -> Outcome<(T, bool)> {
         let mut state = self.state();

@@ -53,7 +53,7 @@ unsafe fn on_state(state: *mut State, work: impl FnOnce(&mut State) -> Outcome<(
     run(state, |state| state, |state| work(state).map(|()| OK))
 }
 
-/// Puts what a handle of a blob has written, unless it is that one which goes on.
+/// Puts what a handle of a blob has written, unless that handle is `by`.
 ///
 /// # Safety
 /// Points 1 and 3 of the module, for the handle, too.
@@ -65,7 +65,8 @@ unsafe fn put_written(state: *mut State, by: *mut PandoCursor) -> c_int {
     if handle.is_null() || handle == by { OK } else { unsafe { put_written_by(handle) } }
 }
 
-/// Does the same where nothing can be returned. After a failure, the transaction can only be rolled back.
+/// Puts what a handle of a blob has written, where no error can be returned. After a failure, the transaction can only
+/// be rolled back.
 ///
 /// # Safety
 /// Points 1 and 3 of the module, for the handle, too.
@@ -91,7 +92,7 @@ unsafe fn put_written_by(handle: *mut PandoCursor) -> c_int {
     run(&mut cursor, |cursor| cursor.state, |cursor| cursor.put_written().map(|()| OK))
 }
 
-/// Runs `work` on a cursor.
+/// Runs `work` on a cursor, after it has put what a handle of a blob has written.
 ///
 /// # Safety
 /// Points 2 and 3 of the module.
@@ -100,7 +101,7 @@ unsafe fn on_cursor(tail: *mut PandoCursor, work: impl FnOnce(&mut Cursor<'_>) -
     unsafe { on_cursor_beside(tail, std::ptr::null_mut(), work) }
 }
 
-/// Does the same, and leaves what a handle has written if it is `writing`.
+/// Runs `work` on a cursor, after it has put what a handle of a blob has written, unless that handle is `writing`.
 ///
 /// # Safety
 /// Points 2 and 3 of the module.

@@ -348,7 +348,7 @@ impl<'c> Statement<'c> {
 /// A running statement, which [`Statement::run`] returns.
 #[derive(Debug)]
 pub struct Running<'s> {
-    /// The same statement as the one that is lent, which frees it.
+    /// A duplicate of the statement that is lent; that one frees it.
     statement: ManuallyDrop<Statement<'s>>,
     /// Whether the last step has ended it.
     has_ended: bool,

@@ -10,7 +10,7 @@ use sqlite_format::key;
 use std::ops::Bound;
 
 impl Cursor<'_> {
-    /// Puts a row, with so many zeros after it. The cursor is on it then.
+    /// Puts a row, followed by `zeros` zeros. Afterwards the cursor is on it.
     pub(crate) fn put_row(&mut self, rowid: i64, record: &[u8], zeros: usize) -> Outcome<()> {
         let mut whole = Vec::new();
         let record = if zeros == 0 {

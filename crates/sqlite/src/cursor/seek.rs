@@ -147,7 +147,7 @@ impl Cursor<'_> {
         found
     }
 
-    /// Moves to the entry with a key. Unless `default` is 0, no other one is wanted, also when the cursor goes on.
+    /// Moves to the entry with a key. Unless `default` is 0, the cursor reads no other one, also after further steps.
     fn seek_whole(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
         let is_equal = if self.seek_whole_from_page(sought)? {
             self.tail.place == place::VALID && self.own.memory.first_key == sought
@@ -267,8 +267,8 @@ impl Cursor<'_> {
         Ok(true)
     }
 
-    /// Moves to the first of the entries that begin with `sought`, or with a negative `default` to the last. The
-    /// cursor reads no others, also when it goes on.
+    /// Moves to the first of the entries that begin with `sought`, or with a negative `default` to the last. The cursor
+    /// reads no others, also after further steps.
     fn seek_equal(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
         self.stay_within(sought);
         self.load(From::End, default < 0)?;

@@ -54,7 +54,8 @@ impl Store {
         self.begin_merging(false)
     }
 
-    /// Does what [`Store::begin_compaction`] does; with `wholly`, a table is due until it is one run.
+    /// Begins a checkpoint that merges a slice of an LSM table, and the sealed memtables. Returns `None` if no table is
+    /// due; with `wholly`, a table is due until it is one run. For errors see [`Store::begin_compaction`].
     pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
         let last = self.checkpoints.claim()?;

@@ -9,7 +9,7 @@ use base::{CommitTs, Lsn, Result};
 use txn::Durability;
 
 impl Store {
-    /// Runs steps 7 and 8: returns when the commit is as durable as it requires, and every reader sees it.
+    /// Returns when the commit is as durable as it requires, and every reader sees it (steps 7 and 8).
     ///
     /// # Errors
     /// [`Indeterminate`](base::ErrorKind::Indeterminate) if the flush failed: the commit may or may not survive.
@@ -28,7 +28,8 @@ impl Store {
         self.clocks.visible() >= applied.ts && applied.durability != Durability::Sync
     }
 
-    /// Runs steps 7 and 8 for many commits, with at most one flush.
+    /// Returns when each commit is as durable as it requires, and every reader sees it, with at most one flush for all
+    /// of them.
     ///
     /// # Errors
     /// [`Indeterminate`](base::ErrorKind::Indeterminate) if the flush failed: each of the commits may or may not
@@ -64,7 +65,7 @@ impl Store {
         self.publish_synced_in(&mut lock(&self.committer));
     }
 
-    /// Does what [`Store::publish_synced`] does; the caller holds the commit lock.
+    /// Moves `visible` as far as the log's synced point allows. The caller holds the commit lock.
     pub(crate) fn publish_synced_in(&self, committer: &mut Committer) {
         let synced = self.log.synced();
         while committer.unsynced.front().is_some_and(|(_, lsn)| *lsn <= synced) {

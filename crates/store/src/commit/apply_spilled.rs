@@ -37,7 +37,8 @@ const _: () =
     assert!(MOST_WAITING + MOST_STACKED + MAX_SEALED + 5 * MERGED <= MOST_LAYERS, "a scan has room for all");
 
 impl Store {
-    /// Runs steps 1 to 6 of a commit with `spills`.
+    /// Validates, appends, applies and publishes a commit with `spills`: steps 1 to 6, with the differences of this
+    /// module.
     pub(crate) fn apply_spilled(&self, request: &mut Request<'_>, spills: Spills) -> Result<Applied> {
         let since = self.validate_ahead(request, Some(&spills), request.begin)?;
         let mut prepared = spills.prepare(request.reader)?;
@@ -119,8 +120,9 @@ impl Store {
         })
     }
 
-    /// Runs step 4, after the append and after the writes in memory were applied to the open memtable, which has
-    /// nothing else: seals it with the runs below it. The record of commit `ts`, which brought them, ends at `log_end`.
+    /// Seals the open memtable with `attached` below it, after the append (step 4). The commit's writes in memory were
+    /// applied to that memtable, which has nothing else. The record of commit `ts`, which brought the runs, ends at
+    /// `log_end`.
     pub(crate) fn attach_at(
         &self,
         committer: &mut Committer,

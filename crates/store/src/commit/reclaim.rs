@@ -56,7 +56,8 @@ impl Store {
         has_revoked
     }
 
-    /// The caller has claimed the checkpoint: attached runs that come meanwhile are retired by none.
+    /// Releases the retired extents that no view and no pinned checkpoint reads. The caller has claimed the checkpoint,
+    /// so that none retires runs that are attached meanwhile.
     fn free_unread(&self) {
         let mut read = self.free_memtables();
         read.extend(self.checkpoints.pins.all());

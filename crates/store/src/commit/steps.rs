@@ -124,7 +124,8 @@ impl Applied {
 }
 
 impl Store {
-    /// Runs steps 1 to 6, the first of the two resumable parts of a commit.
+    /// Validates, appends, applies and publishes the transaction: steps 1 to 6, the first of the two resumable parts of
+    /// a commit.
     pub(crate) fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
         self.check_open()?;
         self.latch.check()?;
@@ -201,7 +202,8 @@ impl Store {
         lock_timed(&self.committer, |ns| self.slots.latencies.record(Cause::CommitQueue, ns))
     }
 
-    /// Runs step 6.
+    /// Publishes an applied commit to writers (step 6), counts what it wrote, and seals the open memtable if it is
+    /// full.
     pub(crate) fn publish(
         &self,
         committer: &mut Committer,
@@ -239,9 +241,9 @@ impl Store {
     }
 
     /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
-    /// them: after the append there is no way back. It costs comparisons, unless the last allowance is used up. What
-    /// was `staged` in the open memtable has its memory. A wait for memory or room lets go of it, since it may keep a
-    /// memtable that was merged meanwhile.
+    /// them, because a commit cannot be abandoned after its append. It costs comparisons, unless the last allowance is
+    /// used up. What was `staged` in the open memtable has its memory. A wait for memory or room drops it, since it may
+    /// keep a memtable that was merged meanwhile.
     #[inline]
     pub(crate) fn lock_with_memory_for(
         &self,
@@ -310,8 +312,8 @@ impl Store {
         stamp_time(request.record, request.repeats.map_or_else(own, |commit| commit.time_ms.unwrap_or(0)));
     }
 
-    /// Runs step 2 without the commit lock, against the commits so far. Returns the commit up to which the rest need
-    /// not check again.
+    /// Validates the transaction against the commits so far, without the commit lock (step 2). Returns the commit up to
+    /// which the rest need not check again.
     pub(crate) fn validate_ahead(
         &self,
         request: &Request<'_>,
@@ -327,7 +329,7 @@ impl Store {
         Ok(last)
     }
 
-    /// Runs step 2 against the commits after `since`, up to which it was validated before.
+    /// Validates the transaction against the commits after `since`, up to which it was validated before (step 2).
     pub(crate) fn validate(
         &self,
         recent: &Recent<'_>,
@@ -418,8 +420,8 @@ impl Store {
         self.seal_at(committer, self.log.end());
     }
 
-    /// Does what [`Store::seal`] does; the last applied commit ends at `log_end`. An empty memtable has no memory,
-    /// except what commits in progress have staged: one that fails takes it away.
+    /// Closes the open memtable, whose last commit ends at `log_end`, and opens a new one. Does nothing if it is empty:
+    /// then it has no memory, except what commits in progress have staged, which a commit that fails frees.
     pub(crate) fn seal_at(&self, committer: &mut Committer, log_end: Position) {
         if committer.open.is_empty() {
             return;
@@ -448,7 +450,7 @@ impl Store {
     }
 }
 
-/// Runs step 3: returns the place of `request` in the order of commits.
+/// Returns the timestamp of `request`, its place in the order of commits (step 3).
 ///
 /// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place; [`ErrorKind::Corruption`] if a forged
 /// file has left no number.
@@ -472,8 +474,8 @@ fn out_of_order(number: CommitTs, next: CommitTs) -> Error {
     Error::new(ErrorKind::Mismatch, message)
 }
 
-/// Runs step 1: encodes the commit record, without its timestamp, and with its time if it is `timed`. Attached runs
-/// come first.
+/// Encodes the commit record, without its timestamp, and with its time if it is `timed` (step 1). Attached runs come
+/// first.
 pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, timed: bool, record: &mut Vec<u8>) {
     writes.sort_for_commit();
     let runs = attached.map_or(0, Attached::count) as u64;

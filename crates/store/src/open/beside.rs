@@ -101,8 +101,8 @@ pub fn open(dir: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Followe
     open_as(dir, options, Random::from_entropy())
 }
 
-/// Does what [`open`] does; the names of its files are drawn from `ids`. Simulations use it, because they must be
-/// repeatable.
+/// Opens for reading the database in `dir`, which another process has open for writing. The names of its files are
+/// drawn from `ids`. Simulations use it, because they must be repeatable. See [`open`].
 ///
 /// # Errors
 /// As for [`open`].
@@ -328,7 +328,8 @@ impl Follower {
         self.store.processes.seat().expect("a follower's store has a seat")
     }
 
-    /// Runs step 3, up to the visible commit. Commits that do not fit into memory wait for the next checkpoint.
+    /// Applies the log's commits up to the visible one (step 3). Commits that do not fit into memory wait for the next
+    /// checkpoint.
     fn follow(&mut self, shown: Shown) -> Result<()> {
         let store = Arc::clone(&self.store);
         if store.clocks.applied() >= shown.visible {

@@ -25,7 +25,8 @@ use space::Space;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs steps 1 and 2. Returns the consumers, each with whether what it needs exists.
+/// Keeps the log and the extents that consumers still have to read (steps 1 and 2). Returns the consumers, each with
+/// whether what it needs exists.
 pub(super) fn keep_for_consumers(
     dir: &Arc<dyn Dir>,
     superblock: &Superblock,

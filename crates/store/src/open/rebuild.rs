@@ -76,7 +76,7 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
-    /// Runs step 1.
+    /// Locks the directory, which must be empty, and creates a data file in it that no opening accepts (step 1).
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if the directory has files; [`ErrorKind::Locked`].
@@ -213,7 +213,8 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Runs steps 3 to 5. `fork` distinguishes the rebuilt database from the copied one: not 0, drawn at random.
+    /// Completes the database (steps 3 to 5): writes the superblock, reads everything back, and gives the data file its
+    /// name. `fork` distinguishes the rebuilt database from the copied one: not 0, drawn at random.
     ///
     /// # Errors
     /// [`ErrorKind::Corruption`] if parts are missing.
@@ -233,7 +234,7 @@ impl Rebuild {
         self.dir.sync()
     }
 
-    /// Runs step 4.
+    /// Reads every page and value that the superblock reaches, and checks each against its pointer (step 4).
     fn read_back(&self, superblock: &Superblock, references: Vec<Reference>) -> Result<()> {
         let Superblock { database, page_bytes, .. } = *superblock;
         let (slots, budget) = (Arc::new(Slots::new()), Account::alone(2 * POOL_BYTES));

@@ -279,7 +279,8 @@ impl Parts {
         Ok(Parts { dir, data, superblock, slots, account, pool, space, tables })
     }
 
-    /// Runs step 4.
+    /// Walks the log to its valid end, claims the extents that it refers to, and checks that it reaches far enough
+    /// (step 4).
     fn scan(&mut self) -> Result<(Tail, Found)> {
         let superblock = self.superblock;
         let mut survey = Survey {
@@ -313,7 +314,7 @@ impl Parts {
         Ok((tail, found))
     }
 
-    /// Runs steps 4 to 6.
+    /// Walks the log, writes its tail anew unless the opening is read-only, and applies its commits (steps 4 to 6).
     fn recover(mut self, options: &Options, locks: [Box<dyn io::Lock>; 2]) -> Result<Arc<Store>> {
         let superblock = self.superblock;
         let (tail, found) = self.scan()?;
@@ -353,7 +354,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Runs step 5.
+    /// Writes the log's tail anew and begins a new generation, unless it was closed cleanly (step 5).
     fn resume(&self, tail: Tail, options: &Options) -> Result<Log> {
         let superblock = self.superblock;
         // Nothing was ever committed: the process that created the database may have been killed before its name was

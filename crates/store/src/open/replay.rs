@@ -105,7 +105,7 @@ fn no_record() -> Error {
 }
 
 impl Store {
-    /// Runs steps 3 and 4: applies all of the log after `from`, which [`Survey`] has seen, to the store.
+    /// Applies all of the log after `from`, which [`Survey`] has seen, to the store (steps 3 and 4).
     ///
     /// # Errors
     /// Those of a checkpoint. Everything done by then is consistent: open the database again.
@@ -228,7 +228,7 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Runs step 4: charges the memory for `record`, if there is any.
+    /// Charges the memory for `record`, if there is any, after a checkpoint if necessary (step 4).
     fn make_room_for(&self, record: &[u8]) -> Result<()> {
         let (bytes, operations) = (record.len(), Decoder::begin(record).map_or(0, |decoder| decoder.left()));
         if self.is_overfull() {

@@ -129,8 +129,8 @@ impl Snapshot {
         }
     }
 
-    /// Does the same, unless a cursor has to look. `note` is called with the rest of the key before `with` is, or with
-    /// `None` if there is no such key.
+    /// Calls `with` on the first record whose key begins with `prefix`, unless a cursor has to look for it. `note` is
+    /// called with the rest of the key before `with` is, or with `None` if there is no such key.
     pub(crate) fn first_in_one_place<T, W: FnOnce(&[u8], &[u8]) -> T>(
         &self,
         table: TableId,

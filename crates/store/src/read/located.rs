@@ -8,7 +8,7 @@ use page::Value;
 #[derive(Debug)]
 pub(crate) enum Located {
     Bytes(Vec<u8>),
-    /// A large value, after so many bytes of it: its date.
+    /// A large value, and the length in bytes of the date before it.
     Large(LargeRef, usize),
 }
 

@@ -102,7 +102,8 @@ impl Snapshot {
         in_page(call, consumer, |call| view.tables.find(table, pool, call, key))
     }
 
-    /// Does the same in a view that has attached runs between its memtables.
+    /// Finds the newest entry of `key` in a view that has attached runs between its memtables. See
+    /// [`Snapshot::resolve`].
     #[cold]
     #[inline(never)]
     fn resolve_attached<'s, C: Consumer<'s>>(

@@ -238,7 +238,7 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Runs step 3.
+    /// Exports the records that a walk from the table's root finds, and notes the keys that it cannot read (step 3).
     fn walk_table(&mut self, table: TableId, runs: &Rows<Placed>, found: &mut TableReport) -> Result<()> {
         self.sink.table(&found.name)?;
         let placed = runs.rows.get(&table);
@@ -270,7 +270,8 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Runs step 4. For a table that was `walked`, the certain records are not repeated, except for later states.
+    /// Searches all leaves of the data file for the table's lost records, and exports them as uncertain (step 4). For a
+    /// table that was `walked`, the certain records are not repeated, except for later states.
     fn scan_table(
         &mut self,
         table: TableId,

@@ -151,7 +151,8 @@ pub(crate) fn attached_since(birth: CheckpointNo) -> CheckpointNo {
 }
 
 impl Absorb<'_> {
-    /// Runs steps 1 to 3. Returns the table's `run` combined with `attached` above it.
+    /// Merges the table's runs of `attached` into its `run`, and retires their pages (steps 1 to 3). Returns the
+    /// result.
     pub fn absorb(&self, run: Run, table: TableId, attached: &Attached) -> Result<(Run, page::EditCounters)> {
         let deltas = attached.runs(table);
         let mut editor = self.editor(run, table);

@@ -137,7 +137,7 @@ impl Board {
         self.show(visible);
     }
 
-    /// Shows nothing any more. The caller ensures that no other thread shows something meanwhile.
+    /// Stops showing commits. The caller ensures that no other thread shows something meanwhile.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
     }

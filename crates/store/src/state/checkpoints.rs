@@ -51,7 +51,8 @@ impl Checkpoints {
         Ok(superblock)
     }
 
-    /// Does what [`Checkpoints::claim`] does, unless a checkpoint is in progress.
+    /// Returns the last superblock, or `None` if a checkpoint is in progress. No other checkpoint begins while it is
+    /// held.
     pub fn try_claim(&self) -> Option<MutexGuard<'_, Superblock>> {
         try_lock(&self.superblock)
     }

@@ -24,7 +24,7 @@ impl EarlyWrites {
         EarlyWrites { large_bytes, piece_bytes, units, writing, sync }
     }
 
-    /// Returns whether a value of so many bytes is written early.
+    /// Returns whether a value of `len_bytes` is written early.
     #[inline]
     pub fn is_large(&self, len_bytes: u64) -> bool {
         len_bytes > self.large_bytes as u64

@@ -54,7 +54,7 @@ pub(crate) struct Expiry {
 /// The space that readers may always keep, in bytes: below it the file's size is not checked.
 const MIN_SPACE_BYTES: u64 = 1 << 30;
 
-/// Returns how many bytes of a data file, of which so much is in use, readers may keep if no option is set.
+/// Returns how many bytes of a data file, of which `used_bytes` are in use, readers may keep if no option is set.
 ///
 /// It is twice what is in use: a merge of everything (a compaction, a change of layout or the lowest level of an LSM
 /// table) retires everything, including what it leaves out, and a reader that began just before should survive it.

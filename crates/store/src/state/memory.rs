@@ -158,5 +158,6 @@ impl Patience {
 const FRUITLESS_MOMENTS: u32 = 8;
 /// The greatest number of slices of a wait (some ten seconds), even if others keep taking what becomes free.
 const MOST_MOMENTS: u32 = 10_000;
-/// The same where spilling is possible (some 50 ms): all that wait may have the memory that the others need.
+/// The greatest number of slices of a wait if spilling is possible (some 50 ms): each transaction that waits may hold
+/// memory that the others wait for.
 const SHORT_MOMENTS: u32 = 50;

@@ -41,7 +41,7 @@ pub struct Options {
     /// The limit on the log that a recovery would replay, in bytes. At a quarter a checkpoint is due, and writers are
     /// slowed so that only what is in progress can exceed it.
     pub max_log_bytes: u64,
-    /// The same limit in records, which bounds the time of a recovery.
+    /// The limit on the log that a recovery would replay, in records, which bounds the time of a recovery.
     pub max_log_records: u64,
     /// The number of bytes that are merged of an LSM table at a time: checkpoints that writers wait for come between
     /// two of these. It is at most what eight memtables hold.

@@ -160,7 +160,7 @@ impl Merging {
         self.compacted_records.store(records, Ordering::Relaxed); // Relaxed: see `Merging`.
     }
 
-    /// Notes that so many more records were merged. Pauses, if this thread is throttled.
+    /// Notes that `records` more records were merged. Pauses, if this thread is throttled.
     pub fn advance(&self, records: u64) {
         self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
         background::pause();

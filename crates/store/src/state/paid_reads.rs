@@ -37,41 +37,43 @@ impl PaidReads {
         self.charge.set(None);
     }
 
-    /// Does what [`ReadSet::key`] does.
+    /// Records that `key` was looked up, found or not.
     #[inline]
     pub fn key(&self, store: &Store, table: TableId, key: &[u8]) {
         self.note(store, |set| set.key(table, key));
     }
 
-    /// Does what [`ReadSet::take_last`] does.
+    /// Removes the last record of a key of `table`, if it is one of `key`. Returns whether it did. See
+    /// [`ReadSet::take_last`].
     #[inline]
     pub fn take_last(&mut self, table: TableId, key: &[u8]) -> bool {
         self.set.get_mut().take_last(table, key)
     }
 
-    /// Does what [`ReadSet::range`] does.
+    /// Records that everything from `low` to `high` was read. Returns a token with which a moving cursor extends the
+    /// range.
     pub fn range(&self, store: &Store, table: TableId, low: &[u8], high: Bound<&[u8]>) -> RangeToken {
         self.note(store, |set| set.range(table, low, high))
     }
 
-    /// Does what [`ReadSet::require`] does.
+    /// Makes the set count at snapshot isolation, too. See [`ReadSet::require`].
     pub fn require(&self) {
         self.set.borrow_mut().require();
     }
 
-    /// Does what [`ReadSet::extend_high`] does.
+    /// Extends a range whose cursor moved forward to `high`. See [`ReadSet::extend_high`].
     #[inline]
     pub fn extend_high(&self, store: &Store, token: RangeToken, high: Bound<&[u8]>) {
         self.note(store, |set| set.extend_high(token, high));
     }
 
-    /// Does what [`ReadSet::extend_low`] does.
+    /// Extends a range whose cursor moved back to `low`. See [`ReadSet::extend_low`].
     #[inline]
     pub fn extend_low(&self, store: &Store, token: RangeToken, low: &[u8]) {
         self.note(store, |set| set.extend_low(token, low));
     }
 
-    /// Does what [`ReadSet::close`] does.
+    /// Closes a range: its cursor moves no more, so it may be joined with others.
     pub fn close(&self, token: RangeToken) {
         self.set.borrow_mut().close(token);
     }

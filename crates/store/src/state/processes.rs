@@ -82,14 +82,15 @@ impl Processes {
         }
     }
 
-    /// Shows nothing any more. The caller holds the commit lock.
+    /// Stops showing commits to readers in other processes. The caller holds the commit lock.
     pub fn end_showing(&self) {
         if let Some(board) = &self.board {
             board.end();
         }
     }
 
-    /// Does the same as [`Processes::show`], and shows the newest checkpoint.
+    /// Shows readers in other processes what they may read, and the newest checkpoint. The caller holds the commit
+    /// lock.
     pub fn show_checkpoint(&self, visible: CommitTs, checkpoint: CheckpointNo) {
         if let Some(board) = &self.board {
             board.show_checkpoint(visible, checkpoint);

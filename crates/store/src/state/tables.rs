@@ -69,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// Returns the same layout with another run number `at`, of the same records.
+    /// Returns a copy of the layout with another run number `at`, of the same records.
     #[must_use]
     pub fn with_run(&self, at: usize, run: Run) -> Layout {
         match self {
@@ -249,7 +249,7 @@ impl Tables {
         }
     }
 
-    /// Returns the same tables, whose filters are not in memory.
+    /// Returns a copy of the tables whose filters are not in memory.
     pub fn without_residences(&self) -> Tables {
         let mut tables = self.clone();
         for (_, layout) in &mut tables.by_id {

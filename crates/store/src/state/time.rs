@@ -147,7 +147,7 @@ mod tests {
             Bed { clock, wall, passed, time }
         }
 
-        /// Lets so much time pass, which the wall clock shows; a caller asks each second.
+        /// Lets `ms` milliseconds pass on both clocks; a caller asks each second.
         fn pass(&self, ms: u64) {
             for _ in 0..ms / 1000 {
                 self.wall.fetch_add(1000, Ordering::SeqCst);

@@ -84,9 +84,10 @@ impl Store {
         if wrong.is_empty() { Ok(report) } else { Err(wrong.swap_remove(0)) }
     }
 
-    /// Does what [`Store::check`] does, but continues after the first problem. `progress` is called with the counts
-    /// after each table. It may read. A write in it can wait for a checkpoint, which waits for the check; a
-    /// checkpoint, a compaction, a second check and a close fail there.
+    /// Reads everything that the newest checkpoint reaches, and verifies it past the first problem. For what it
+    /// verifies see [`Store::check`]. `progress` is called with the counts after each table. It may read. A write in it
+    /// can wait for a checkpoint, which waits for the check; a checkpoint, a compaction, a second check and a close
+    /// fail there.
     ///
     /// # Errors
     /// [`base::ErrorKind::Closed`], and those of `progress`, which end the check. Problems are not errors here.

@@ -59,7 +59,8 @@ impl Transaction {
         Ok(loaded)
     }
 
-    /// Runs step 1.
+    /// Writes records to one run as long as their keys ascend (step 1). What the transaction wrote before is spilled
+    /// first.
     fn load_ascending<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         of: Admitted,

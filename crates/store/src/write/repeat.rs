@@ -278,7 +278,7 @@ pub fn check_follower(store: &Arc<Store>, lineage: Lineage, forks: Forks) -> Res
     check_lineage(store, &tx, lineage, forks, last)
 }
 
-/// Runs rule 3: checks that a store whose last commit is `last` may repeat commits of `lineage`.
+/// Checks that a store whose last commit is `last` may repeat commits of `lineage` (rule 3).
 fn check_lineage(
     store: &Store,
     tx: &Transaction,

@@ -58,12 +58,12 @@ fn update_rows(rows: &Rows, ids: impl Iterator<Item = i64>) -> Outcome<()> {
     run(&rows.connection, "COMMIT")
 }
 
-/// Does what a measured transaction does, once.
+/// Updates as many rows as a measured transaction, once.
 pub fn update_some(bench: &mut Bench) -> Outcome<()> {
     update_rows(rows(bench), ids(BATCH))
 }
 
-/// Does what a measured transaction does, once.
+/// Inserts as many rows as a measured transaction, once.
 pub fn insert_some(bench: &mut Bench) -> Outcome<()> {
     insert_rows(rows(bench), BATCH as i64)
 }

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use rows::{Column, ColumnType, DynamicRow, DynamicTable, Value};
 use serde_json::{Map, Value as Json};
 
-/// The types of a patch. The last one is what programs send if nobody says otherwise, as curl does.
+/// The types of a patch. The last one is what programs such as curl send by default.
 const TYPES: [&str; 3] =
     ["application/merge-patch+json", "application/json", "application/x-www-form-urlencoded"];
 

@@ -241,7 +241,7 @@ impl Drop for Leaving {
     }
 }
 
-/// Returns a baton that nobody can guess.
+/// Returns a baton that cannot be guessed.
 fn new_baton() -> Answer<String> {
     let mut bytes = [0; 16];
     random(&mut bytes)?;

@@ -52,7 +52,7 @@ use std::time::Instant;
 #[serde(deny_unknown_fields)]
 struct Asks {
     sql: String,
-    /// As it is written: that shows whether a number is an integer.
+    /// The parameters as they are written, which shows whether a number is an integer.
     params: Option<Box<RawValue>>,
     timeout_ms: Option<u64>,
     /// Whether the statements may only read, even if the token may write.

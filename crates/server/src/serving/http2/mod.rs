@@ -41,7 +41,7 @@ const STREAMS: u32 = 100;
 const RESETS: u32 = 100;
 /// The number of bytes of one body that a client can send before a handler reads them.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// The same for all bodies of a connection together.
+/// The number of bytes of all bodies of a connection together that a client can send before handlers read them.
 const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 /// The number of bytes of one response that the library keeps for a slow client. The unit in which bodies are handed to
 /// it comes on top.

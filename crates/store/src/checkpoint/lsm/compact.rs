@@ -149,8 +149,8 @@ impl Checkpoint<'_> {
         Ok(moved)
     }
 
-    /// Runs step 1. Returns the filled delta, the first key that was not moved (`None`: nothing is left), and about how
-    /// many bytes were moved.
+    /// Moves the next slice of `sources` to the delta `filled` (step 1). Returns the filled delta, the first key that
+    /// was not moved (`None`: nothing is left), and about how many bytes were moved.
     fn move_slice(
         &self,
         table: TableId,
@@ -197,7 +197,7 @@ impl Checkpoint<'_> {
         Ok((builder.finish(filled.ranges, filled.ranges_run)?, until, moved))
     }
 
-    /// Runs step 2 for one of the moving deltas.
+    /// Cuts everything before `key` off one of the moving deltas (step 2).
     fn cut(&self, source: &Delta, key: &[u8]) -> Result<Delta> {
         let context = self.context();
         let records = source.records.cut(context, key)?;

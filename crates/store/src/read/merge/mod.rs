@@ -90,8 +90,8 @@ pub trait Layer {
     {
         0
     }
-    /// Moves on as [`Layer::run`] does, and lends the entries that it moves over, and those that are certain to follow,
-    /// up to `limit`; `certain`, which is `most` or more, bounds all of them. `None`: it stays.
+    /// Moves forward over many entries, where [`Layer::run`] would, and lends them and those that are certain to
+    /// follow, up to `limit`; `certain`, which is `most` or more, bounds all of them. `None`: it stays.
     fn lend_run(&mut self, _limit: Option<&[u8]>, _most: u32, _certain: u32) -> Option<LeafRun> {
         None
     }

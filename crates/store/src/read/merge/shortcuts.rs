@@ -44,7 +44,7 @@ pub trait Shortcuts {
     fn ahead(&mut self, _key: &[u8], _forward: bool, _stop: Option<&[u8]>) -> Ahead {
         Ahead::Here
     }
-    /// Notes that a walk passed so many entries one by one.
+    /// Notes the number of entries that a walk passed one by one.
     fn walked(&mut self, _entries: u32) {}
     /// Notes that all entries from the start of the walk up to `key` (without one, up to `stop`) are dead.
     fn arrived(&mut self, _key: Option<&[u8]>, _forward: bool, _stop: Option<&[u8]>) {}

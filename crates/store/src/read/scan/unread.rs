@@ -20,7 +20,8 @@ impl Cursor<'_> {
         self.begun()
     }
 
-    /// Does the same with the previous record.
+    /// Moves to the previous record. Returns its key and the beginning of its value, as [`Cursor::next_beginning`]
+    /// does.
     ///
     /// # Errors
     /// Those of [`Cursor::next_beginning`].
@@ -30,7 +31,8 @@ impl Cursor<'_> {
         self.begun()
     }
 
-    /// Does the same with the first record at or after `key` within the span.
+    /// Moves to the first record at or after `key` within the span. Returns its key and the beginning of its value, as
+    /// [`Cursor::next_beginning`] does.
     ///
     /// # Errors
     /// Those of [`Cursor::next_beginning`].

@@ -37,7 +37,8 @@ impl Store {
         assert!(self.memory.attendant.set(attendant).is_ok(), "a store has one attendant");
     }
 
-    /// Runs step 3 of the module. Returns whether it is worth trying again. The caller holds no lock.
+    /// Waits a moment for the memory that merges free (step 3 of the module). Returns whether it is worth trying again.
+    /// The caller holds no lock.
     #[cold]
     pub(crate) fn wait_for_memory(&self, patience: &mut Patience) -> bool {
         let Some(attendant) = self.memory.attendant() else { return false };

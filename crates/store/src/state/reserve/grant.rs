@@ -18,8 +18,8 @@ const MOST_WAITS: u32 = 2;
 const MOST_MOMENTS: u32 = 5_000;
 
 impl Store {
-    /// Runs rule 2: returns the commit lock, after room was ensured for `record`, of `records` records and `bytes`
-    /// bytes, and taken.
+    /// Returns the commit lock, after room was ensured for `record`, of `records` records and `bytes` bytes, and taken
+    /// (rule 2).
     ///
     /// # Errors
     /// [`ErrorKind::Full`], and those of the file.

@@ -125,7 +125,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Takes so much of the allowance, if it has that.
+    /// Takes `records` and `bytes` from the allowance, if it has both. Returns whether it did.
     #[inline]
     pub fn take(&mut self, records: u64, bytes: u64) -> bool {
         let covers = self.records >= records && self.bytes >= bytes;

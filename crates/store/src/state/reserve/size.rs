@@ -54,14 +54,14 @@ impl Store {
         })
     }
 
-    /// Returns the same with everything that may still be committed.
+    /// Returns what a checkpoint has to absorb, including everything that may still be committed.
     pub(super) fn owed_at_most(&self) -> Debt {
         // The allowance is read first: what is committed in between then counts twice, and is not missed.
         let allowance = lock(&self.committer).room;
         self.debt().with(allowance)
     }
 
-    /// Runs rule 1. Returns the units.
+    /// Returns the most units that absorbing `debt` can take (rule 1).
     pub(super) fn want_units(&self, debt: Debt) -> u64 {
         let leaves = self.reservations.leaves.load(Ordering::SeqCst);
         let copies = debt.records.saturating_mul(2).min(leaves * debt.passes.max(1)) + 2 * debt.tables;
@@ -75,7 +75,7 @@ impl Store {
         pages * self.page_units() + new + due + 2 * chunks + LOG_UNITS
     }
 
-    /// Runs rule 3. Returns the units.
+    /// Returns the number of units that are kept for commits that only delete (rule 3).
     pub(super) fn deletes_units(&self) -> u64 {
         let (least, most) = DELETES_PAGES;
         (self.reservations.all_leaves.load(Ordering::SeqCst) / DELETES_SHARE).clamp(least, most)

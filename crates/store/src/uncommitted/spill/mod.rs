@@ -251,13 +251,15 @@ impl Spills {
         list.insert(0, spilled.over(list.first()));
     }
 
-    /// Runs step 2 for all tables. It is called before deltas are added, so that an error leaves the new ones unmade.
+    /// Merges the newest deltas of each table that has [`MERGED`] of a level (step 2). It is called before deltas are
+    /// added, so that an error leaves the new ones unmade.
     fn merge_due(&mut self, store: &Arc<Store>, reader: &Reader) -> Result<()> {
         let tables: Vec<TableId> = self.lists.keys().copied().collect();
         tables.into_iter().try_for_each(|table| self.merge_level(store, reader, table))
     }
 
-    /// Runs step 2 for one table.
+    /// Merges the newest [`MERGED`] deltas of a table into one of the next level, as long as all of them have the same
+    /// level.
     fn merge_level(&mut self, store: &Arc<Store>, reader: &Reader, table: TableId) -> Result<()> {
         loop {
             let list = &self.lists[&table];

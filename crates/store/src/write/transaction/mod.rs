@@ -157,7 +157,8 @@ impl Transaction {
         ReaderId::of_reader(self.snapshot.reader())
     }
 
-    /// Runs steps 1 to 6 of the commit; [`Store::acknowledge`] completes it.
+    /// Validates the transaction, appends it to the log and applies it, which are steps 1 to 6 of the commit.
+    /// [`Store::acknowledge`] completes it.
     ///
     /// # Errors
     /// [`base::ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
@@ -184,8 +185,8 @@ impl Transaction {
         }
     }
 
-    /// Runs steps 1 to 6. After an error, says in `should_spill` whether the commit can succeed if the writes are
-    /// spilled, as they have needed memory that was not there.
+    /// Makes one attempt at steps 1 to 6 of the commit. After an error, says in `should_spill` whether the commit can
+    /// succeed if the writes are spilled, as they have needed memory that was not there.
     fn try_apply(&mut self, should_spill: &mut bool) -> Result<Applied> {
         // The history for validation stays readable as long as the view does.
         let _call = self.snapshot.call()?.suspend();

@@ -55,7 +55,8 @@ impl Transaction {
         }
     }
 
-    /// Does the same; `None`: the snapshot is read next, which is recorded here.
+    /// Returns what this transaction itself wrote to `key`. If that is nothing, records a read of `key`, because the
+    /// caller reads the snapshot next.
     #[inline]
     fn resolve(&self, table: TableId, key: &[u8]) -> Result<Option<OwnEntry<'_>>> {
         let own = self.find_own(table, key)?;
@@ -292,7 +293,7 @@ impl Transaction {
         Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
     }
 
-    /// Makes it a conflict if others rename, change or drop the table after the beginning.
+    /// Makes the commit conflict with others that rename, change or drop the table after the beginning.
     pub fn use_table(&self, table: &Table) -> Result<()> {
         self.admit(table).map(drop)
     }

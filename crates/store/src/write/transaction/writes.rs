@@ -246,7 +246,8 @@ impl Transaction {
         }
     }
 
-    /// Does the same, after the date. The snapshot's time is older: it was fixed when the table was admitted.
+    /// Puts `value` after `date`, in a table with a TTL. The snapshot's time is older: it was fixed when the table was
+    /// admitted.
     fn write_dated(
         &mut self,
         table: TableId,

@@ -5,8 +5,9 @@ use crate::read::merge::{Layer, Shortcuts};
 use run::LeafRun;
 
 impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
-    /// Does what [`Layer::run`] does, in the direction of the last step, where [`Merged::step_in_leaf`] would move, and
-    /// within an upper layer. For `stop` see [`Merged::next`].
+    /// Moves over many entries of one layer in the direction of the last step, `most` or fewer, and passes them to
+    /// `each`. Returns their number. It moves where [`Merged::step_in_leaf`] would, and within an upper layer. For
+    /// `each` see [`Layer::run`], for `stop` see [`Merged::next`].
     #[inline]
     pub fn run<const FORWARD: bool>(
         &mut self,
@@ -39,7 +40,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 
     /// Returns the front's layer, and the key up to which it may move by itself: the first key of any other layer, or
-    /// `stop`. `None`: it may not.
+    /// `stop`. Returns `None` if it may not move by itself.
     fn front_and_limit<'a, const FORWARD: bool>(
         &'a mut self,
         stop: Option<&'a [u8]>,
@@ -63,8 +64,9 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         self.uppers.is_empty() && !self.may_expire
     }
 
-    /// Does what [`Layer::lend_run`] does, forward, where [`Merged::run`] would move: `ahead` says whether it lends
-    /// what is certain to follow. For `stop` see [`Merged::next`].
+    /// Moves forward over many entries of one layer, where [`Merged::run`] would, and lends them, or returns `None` and
+    /// stays. `ahead` says whether it lends what is certain to follow, too: see [`Layer::lend_run`]. For `stop` see
+    /// [`Merged::next`].
     #[inline]
     pub fn lend_run(&mut self, most: u32, ahead: bool, stop: Option<&[u8]>) -> Option<LeafRun> {
         let certain = if ahead { u32::MAX } else { most };
