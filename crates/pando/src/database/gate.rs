@@ -30,6 +30,8 @@ struct State {
     until: Option<Instant>,
     /// How many threads wait until it is open. To wake none is a system call, too.
     waiting: usize,
+    /// Whether the database was closed, so that a commit finds that out rather than waits.
+    is_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,14 +78,14 @@ impl Gate {
         self.is_held.store(true, Ordering::SeqCst);
     }
 
-    /// Waits while what `holds` says is so, but not for longer than a thread keeps others out.
+    /// Waits while `holds` returns true, but not for longer than a thread keeps others out, or than the database is open.
     fn wait_while<'g>(
         &self,
         mut state: MutexGuard<'g, State>,
         holds: impl Fn(Option<Holder>) -> bool,
     ) -> MutexGuard<'g, State> {
         state.waiting += 1;
-        while holds(state.holder) {
+        while !state.is_over && holds(state.holder) {
             let Some(until) = state.until else {
                 state = wait(&self.opened, state);
                 continue;
@@ -109,6 +111,13 @@ impl Gate {
         if waiting > 0 {
             self.opened.notify_all();
         }
+    }
+
+    /// Lets everything pass from now on, because the database was closed and no commit can succeed: a handle that holds
+    /// the gate may never be dropped, where its owner waits for one of those that wait here.
+    pub fn end(&self) {
+        lock(&self.state).is_over = true;
+        self.opened.notify_all();
     }
 
     /// Returns whether commits are held back.
@@ -182,5 +191,21 @@ mod tests {
             is_done.recv_timeout(Duration::from_secs(20)).expect("it is woken");
         }
         assert_eq!(lock(&gate.state).waiting, 0);
+    }
+
+    #[test]
+    fn nothing_waits_after_the_end() {
+        let gate = Arc::new(Gate::default());
+        assert!(gate.try_hold());
+        let waits = {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.pass())
+        };
+        while lock(&gate.state).waiting < 1 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        gate.end();
+        waits.join().unwrap();
+        gate.pass();
     }
 }

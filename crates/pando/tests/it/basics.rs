@@ -242,6 +242,28 @@ fn a_hold_keeps_all_other_commits_waiting_until_it_is_dropped() -> Outcome {
 }
 
 #[test]
+fn closing_ends_a_wait_for_a_hold_that_is_never_dropped() -> Outcome {
+    let db = memory();
+    let table = db.ensure_table("t")?;
+    let hold = db.try_hold_commits().expect("no other hold exists");
+    thread::scope(|scope| {
+        let waits = [
+            scope.spawn(|| db.put(&table, b"k", b"")),
+            scope.spawn(|| db.write(|tx| tx.put(&table, b"r", b""))),
+        ];
+        thread::sleep(Duration::from_millis(30));
+        assert!(waits.iter().all(|wait| !wait.is_finished()), "they wait at the gate");
+        db.close()?;
+        for wait in waits {
+            assert_eq!(wait.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        }
+        Outcome::Ok(())
+    })?;
+    drop(hold);
+    Ok(())
+}
+
+#[test]
 fn the_last_key_is_looked_up_without_being_read() -> Outcome {
     let db = memory();
     let table = db.ensure_table("t")?;
