@@ -260,21 +260,28 @@ impl Bump {
         self.room
     }
 
-    /// Returns by how much the arena grows at most when pieces of `bytes` in total are allocated.
+    /// Returns by how much the arena grows at most when pieces of `bytes` in total are allocated. `is_anew`: in this one,
+    /// or in the empty arena of the bump that takes over the credit.
     #[inline]
-    fn growth(&self, bytes: usize) -> usize {
+    fn growth(&self, bytes: usize, is_anew: bool) -> usize {
         // A piece is at most a quarter of a chunk, so that three quarters are filled before the next one is started;
         // the last one may be nearly empty. It is the next one, or less than four times its first piece, or twice the
         // one before, which has less than `bytes`.
-        let last = || self.next_chunk_bytes.max(4 * bytes).min(self.max_chunk_bytes);
-        if bytes <= self.room { 0 } else { bytes + bytes / 3 + last() }
+        let all = |next_chunk_bytes: usize| {
+            bytes + bytes / 3 + next_chunk_bytes.max(4 * bytes).min(self.max_chunk_bytes)
+        };
+        match bytes <= self.room {
+            true if is_anew => all(FIRST_CHUNK_BYTES),
+            true => 0,
+            false => all(self.next_chunk_bytes),
+        }
     }
 
     /// Charges enough for pieces of `bytes` in total, and more for the pieces after those. Returns false if the budget
-    /// refuses. Never waits. Costs a comparison unless a chunk is needed.
+    /// refuses. Never waits. Costs a comparison unless a chunk is needed. [`Bump::growth`] explains `is_anew`.
     #[inline]
-    pub fn reserve(&mut self, bytes: usize) -> bool {
-        let growth = self.growth(bytes);
+    pub fn reserve(&mut self, bytes: usize, is_anew: bool) -> bool {
+        let growth = self.growth(bytes, is_anew);
         match &self.credit {
             // Charges the next chunk, too, if possible, so that this happens seldom.
             Some(credit) if credit.bytes() < growth => {
@@ -289,7 +296,7 @@ impl Bump {
     /// a pool, and none that others wait for.
     #[inline]
     pub fn reserve_exactly(&mut self, bytes: usize) -> bool {
-        let growth = self.growth(bytes);
+        let growth = self.growth(bytes, false);
         match &mut self.credit {
             Some(credit) if credit.bytes() < growth => {
                 let missing = growth - credit.bytes();
@@ -311,9 +318,9 @@ impl Bump {
     }
 
     /// Returns how much more must be charged for pieces of `bytes` in total.
-    pub fn missing(&self, bytes: usize) -> usize {
+    pub fn missing(&self, bytes: usize, is_anew: bool) -> usize {
         let credit = self.credit.as_ref().map_or(usize::MAX, Charge::bytes);
-        self.growth(bytes).saturating_sub(credit)
+        self.growth(bytes, is_anew).saturating_sub(credit)
     }
 
     /// Returns the credit, to add to it or to take it.

@@ -97,12 +97,24 @@ impl Writer {
     #[inline]
     #[must_use]
     pub fn reserve(&mut self, payload: usize, operations: u64) -> bool {
-        self.bump.reserve(cost(payload, operations))
+        self.bump.reserve(cost(payload, operations), false)
+    }
+
+    /// Does what [`Writer::reserve`] does for a commit whose operations go to the next memtable, whose writer takes over
+    /// the credit: the room that this memtable has left is no use to it.
+    #[must_use]
+    pub fn reserve_anew(&mut self, payload: usize, operations: u64) -> bool {
+        self.bump.reserve(cost(payload, operations), true)
     }
 
     /// Returns how many bytes [`Writer::reserve`] would have to charge: for [`Writer::add_credit`].
     pub fn missing(&self, payload: usize, operations: u64) -> usize {
-        self.bump.missing(cost(payload, operations))
+        self.bump.missing(cost(payload, operations), false)
+    }
+
+    /// Returns how many bytes [`Writer::reserve_anew`] would have to charge.
+    pub fn missing_anew(&self, payload: usize, operations: u64) -> usize {
+        self.bump.missing(cost(payload, operations), true)
     }
 
     /// Adds a charge for the commits to come.

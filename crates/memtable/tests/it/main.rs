@@ -2,6 +2,7 @@
 //! `--cfg loom` leaves those that loom drives.
 
 mod loom;
+mod credit;
 mod model;
 mod idle;
 mod staged;

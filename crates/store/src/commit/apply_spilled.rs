@@ -44,7 +44,7 @@ impl Store {
         let mut prepared = spills.prepare(request.reader)?;
         encode(request.writes, Some(&prepared.attached), self.is_timed(request), request.record);
         self.reserve_log(request.record)?;
-        request.spilled = (prepared.attached.records(), prepared.attached.bytes());
+        request.spilled = Some((prepared.attached.records(), prepared.attached.bytes()));
         self.make_room_for(prepared.attached.count())?;
         self.sync_data()?;
         let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
@@ -143,6 +143,8 @@ mod tests {
     use crate::state::catalog::RequestedLayout;
     use crate::{Options, Span, Transaction, TransactionOptions};
     use base::ErrorKind;
+    use base::budget::MemoryCategory;
+    use base::sync::lock;
 
     #[test]
     fn a_scan_has_room_for_all_that_waits_at_once() {
@@ -191,5 +193,31 @@ mod tests {
         assert!(all > 46 + 3 * 10, "{all}");
         while store.checkpoint().unwrap() {}
         assert_eq!(count(), all);
+    }
+
+    /// What is left of the memory of the memtable that it seals is no memory for the one that it opens.
+    #[test]
+    fn a_spilled_commit_stays_within_the_budget() {
+        let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+        let begin = || Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        let commit = |tx: Transaction| store.acknowledge(tx.apply()?).map(drop);
+        let mut tx = begin();
+        let table = tx.create_table("t", RequestedLayout::Lsm).unwrap();
+        (0..200_u32).for_each(|key| tx.put(&table, &key.to_be_bytes(), &[1; 100]).unwrap());
+        commit(tx).unwrap();
+        let mut large = begin();
+        large.put(&table, b"spilled", b"").unwrap();
+        large.spill().unwrap();
+        large.put(&table, b"rest", b"").unwrap();
+        lock(&store.committer).writer.shrink_credit(0);
+        assert!(lock(&store.committer).writer.reserve(100, 2), "the open memtable has room");
+        let budget = store.memory.account.budget();
+        let left = budget.limit_bytes() - budget.used_bytes();
+        let others = store.memory.account.charge(MemoryCategory::Checkpoint, left).unwrap();
+        let committed = commit(large);
+        let (peak, limit) = (budget.peak_bytes(), budget.limit_bytes());
+        assert!(peak <= limit, "{peak} bytes of {limit}: {committed:?}");
+        drop(others);
     }
 }

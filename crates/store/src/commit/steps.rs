@@ -27,7 +27,6 @@ use crate::read::handle::Table;
 use crate::read::used::UsedTables;
 use crate::state::attach::Attached;
 use crate::state::committer::Committer;
-use crate::state::memory::Patience;
 use crate::state::options::MAX_SEALED;
 use crate::state::store::Store;
 use crate::state::ttl::{Ttl, stamp_floors};
@@ -40,12 +39,12 @@ use base::limits::{TIMESTAMP_LIMIT, used_up};
 use base::op::{Encoder, stamp, stamp_time};
 use base::phases::{self, Phase};
 use base::slots::Reader;
-use base::sync::{lock, lock_timed};
+use base::sync::lock;
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
 use log::{Log, Position};
 use memtable::{Memtable, Staged, Writer};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
 
 /// A transaction as the commit path needs it.
@@ -69,8 +68,9 @@ pub(crate) struct Request<'a> {
     pub reader: &'a Reader,
     /// Its spilled runs.
     pub spills: Option<Box<Spills>>,
-    /// The records and bytes of the spilled runs, once they are known: a checkpoint must find room for them, too.
-    pub spilled: (u64, u64),
+    /// The records and bytes of the spilled runs, once they are known: a checkpoint must find room for them, too. The
+    /// rest of such a commit goes to a memtable of its own.
+    pub spilled: Option<(u64, u64)>,
     /// The tables whose TTL it changes, with the values when it began.
     pub ttls_before: &'a [(TableId, Ttl)],
     /// The commit of another database that it repeats.
@@ -103,8 +103,6 @@ pub struct Applied {
 
 /// The number of appended bytes after which the log's next segment is checked.
 const SEGMENT_CARE_BYTES: u64 = 64 << 10;
-/// The size of a record from which on a commit that gets no memory waits only shortly before its writes are spilled.
-const WORTH_SPILLING_BYTES: usize = 256 << 10;
 
 impl Applied {
     /// Returns whether this is a good moment to call [`Store::prepare_log`] in the background.
@@ -196,12 +194,6 @@ impl Store {
         stage_record(request.record, request.writes, full_bytes, || self.views.open_memtable())
     }
 
-    /// Takes the commit lock.
-    #[inline]
-    fn lock_committer(&self) -> MutexGuard<'_, Committer> {
-        lock_timed(&self.committer, |ns| self.slots.latencies.record(Cause::CommitQueue, ns))
-    }
-
     /// Publishes an applied commit to writers (step 6), counts what it wrote, and seals the open memtable if it is
     /// full.
     pub(crate) fn publish(
@@ -238,47 +230,6 @@ impl Store {
         let sealed = self.seal_if_full(committer, end);
         unpublished.published();
         Applied { ts, durable_at: end, durability, sealed, wants_segment }
-    }
-
-    /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
-    /// them, because a commit cannot be abandoned after its append. It costs comparisons, unless the last allowance is
-    /// used up. What was `staged` in the open memtable has its memory. A wait for memory or room drops it, since it may
-    /// keep a memtable that was merged meanwhile.
-    #[inline]
-    pub(crate) fn lock_with_memory_for(
-        &self,
-        request: &mut Request<'_>,
-        staged: &mut Option<Staged>,
-    ) -> Result<MutexGuard<'_, Committer>> {
-        let (bytes, operations) = (request.record.len(), request.writes.operations());
-        let mut committer = self.lock_committer();
-        let (spilled_records, spilled_bytes) = request.spilled;
-        let (records, all_bytes) = (operations + spilled_records, bytes as u64 + spilled_bytes);
-        if !committer.room.take(records, all_bytes) {
-            drop(committer);
-            committer = self.lock_with_room(request.record, records, all_bytes, staged)?;
-        }
-        let is_staged = staged.as_ref().is_some_and(|staged| staged.is_in(&committer.open));
-        if is_staged || committer.writer.reserve(bytes, operations) {
-            return Ok(committer);
-        }
-        let mut patience = Patience::new(request.can_spill && bytes >= WORTH_SPILLING_BYTES);
-        loop {
-            let missing = committer.writer.missing(bytes, operations);
-            drop(committer);
-            staged.take();
-            let charge = self.memory.account.charge_making_room(MemoryCategory::Memtables, missing);
-            if charge.is_none() && !self.wait_for_memory(&mut patience) {
-                request.should_spill = request.can_spill;
-                return Err(self.no_memory("the transaction's commit", missing));
-            }
-            committer = lock(&self.committer);
-            charge.into_iter().for_each(|charge| committer.writer.add_credit(charge));
-            // This can fail: the memtable may have been sealed, or others may have taken the added memory.
-            if committer.writer.reserve(bytes, operations) {
-                return Ok(committer);
-            }
-        }
     }
 
     /// Appends `request`'s record to the log with the timestamp `ts`. The extents in the data file that it names then

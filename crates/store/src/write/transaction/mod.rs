@@ -308,7 +308,7 @@ fn request<'a>(snapshot: &'a Snapshot, scratch: &'a mut Scratch, options: Transa
         durability: options.durability,
         reader: snapshot.reader(),
         spills: None,
-        spilled: (0, 0),
+        spilled: None,
         ttls_before: &[],
         repeats: None,
         can_spill: false,
