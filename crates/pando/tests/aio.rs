@@ -498,6 +498,33 @@ fn a_task_is_woken_once_for_its_commit() {
 }
 
 #[test]
+fn a_waker_that_panics_does_not_end_the_thread_that_waits_for_the_disk() {
+    struct Panics(AtomicUsize);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("the program's own");
+        }
+    }
+    let (_dir, db, table) = database();
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&panics));
+    let mut waits = 0;
+    for _ in 0..20 {
+        let mut put = pin!(db.put(&table, b"k", b"v"));
+        // On a quick disk it may be done at the first poll.
+        if put.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            waits += 1;
+            eventually("the wake-up", || panics.0.load(Ordering::SeqCst) == waits);
+            assert!(matches!(put.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(()))));
+        }
+    }
+    assert!(waits > 0, "no commit waited for the disk");
+    db.blocking().check_writes().unwrap();
+    block_on(db.put(&table, b"after", b"v")).unwrap();
+}
+
+#[test]
 fn it_works_in_tokio_too() {
     let (_dir, db, table) = database();
     for threads in [1, 4] {

@@ -61,9 +61,10 @@ impl Flusher {
     }
 }
 
-/// Completes a future. If it was dropped, the outcome is dropped, too.
+/// Completes a future. If it was dropped, the outcome is dropped, too. A panic of the task's waker was printed, and does
+/// not end the thread that waits for the disk.
 fn send(outcome: Sender<Outcome>, done: Outcome) {
-    drop(outcome.send(done));
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(outcome.send(done))));
 }
 
 /// Returns the two ends of a commit's outcome.

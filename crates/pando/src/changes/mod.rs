@@ -358,6 +358,9 @@ impl Changes {
     /// Returns whether [`Changes::next`] would return a change or an error now. If it would return `None`, `waker` is
     /// woken once as soon as that changes. Use it in tasks that must not block; it needs no runtime.
     ///
+    /// The waker runs in a thread that commits or closes the database, or in one of the database's own, which holds no
+    /// lock meanwhile. Keep it brief: these threads wait for it. If it panics, only this wake-up is lost.
+    ///
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// use std::sync::Arc;

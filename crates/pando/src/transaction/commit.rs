@@ -149,6 +149,7 @@ impl Transaction {
         let (durability, bytes) = self.shared.admit(&self.inner)?;
         let applied = self.inner.apply()?;
         self.shared.announce(&applied, durability);
+        self.shared.store.wake_readers(&applied);
         Ok(Unflushed { applied, bytes })
     }
 

@@ -141,6 +141,7 @@ impl Signals {
         // An error here latches: the next commit or the close returns it.
         let _ = store.check_in_place();
         store.keep_time();
+        store.wake_owed();
         let notices = store.take_notices();
         if let ReaderWatch(Some(watch)) = &self.watch {
             // A panic in the caller's function was printed. It must not end the thread that syncs commits, nor keep the

@@ -31,3 +31,4 @@ mod read_only;
 mod resident;
 mod space;
 mod trouble;
+mod wakers;

@@ -269,6 +269,7 @@ impl Checkpoint<'_> {
 
     fn sync_log(&self) -> Result<()> {
         self.store.sync_log(self.next.replay_from.lsn)?;
+        self.store.feeds.owe_wake();
         assert!(
             self.store.clocks.visible() >= self.next.absorbed,
             "a memtable to merge holds an invisible commit"
@@ -403,6 +404,7 @@ impl Checkpoint<'_> {
             store.log.append_to_sync(&[]).map_err(|cause| store.latch_if_written(cause))?
         };
         store.sync_log(end)?;
+        store.feeds.owe_wake();
         store.checkpoints.note(self.next.checkpoint);
         Ok(())
     }

@@ -15,11 +15,22 @@ impl Store {
     /// [`Indeterminate`](base::ErrorKind::Indeterminate) if the flush failed: the commit may or may not survive.
     pub fn acknowledge(&self, applied: Applied) -> Result<CommitTs> {
         if self.needs_no_flush(&applied) {
+            self.wake_readers(&applied);
             return Ok(applied.ts);
         }
-        self.sync_log(self.durable_point(&applied)).map_err(|cause| indeterminate(&cause))?;
+        self.sync_and_wake(self.durable_point(&applied)).map_err(|cause| indeterminate(&cause))?;
         debug_assert!(self.clocks.visible() >= applied.ts);
         Ok(applied.ts)
+    }
+
+    /// Wakes readers of changes if the commit was visible at once. [`Store::acknowledge`] does it: call this before
+    /// [`Store::acknowledge_all`], or instead of a call that would return at once. The caller holds no lock that a waker
+    /// may need.
+    #[inline]
+    pub fn wake_readers(&self, applied: &Applied) {
+        if applied.is_visible {
+            self.feeds.wake();
+        }
     }
 
     /// Returns whether [`Store::acknowledge`] would return at once, without a flush.
@@ -37,7 +48,7 @@ impl Store {
     pub fn acknowledge_all<'a>(&self, commits: impl Iterator<Item = &'a Applied>) -> Result<()> {
         let waiting = commits.filter(|applied| !self.needs_no_flush(applied));
         match waiting.map(|applied| self.durable_point(applied)).max() {
-            Some(through) => self.sync_log(through).map_err(|cause| indeterminate(&cause)),
+            Some(through) => self.sync_and_wake(through).map_err(|cause| indeterminate(&cause)),
             None => Ok(()),
         }
     }

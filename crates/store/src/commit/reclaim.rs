@@ -51,7 +51,7 @@ impl Store {
             (kept_bytes, has_revoked) = (0, true);
         }
         if has_revoked {
-            self.feeds.wake();
+            self.feeds.owe_wake();
         }
         has_revoked
     }

@@ -14,7 +14,7 @@
 //! 6. *Publish* to writers: `applied` moves on. If no `Sync` commit at or before it waits for the disk, `visible` moves
 //!    on too.
 //! 7. *Sync*, if the durability requires it: one flush for all commits that wait (the log's group commit).
-//! 8. *Acknowledge* once `visible` has reached it.
+//! 8. *Acknowledge* once `visible` has reached it, and wake readers of changes.
 //!
 //! A failure from step 4 on latches the database and leaves the commit [`ErrorKind::Indeterminate`], with one
 //! exception: if step 4 finds that another commit took the room and there is no more, nothing was written, and the
@@ -43,8 +43,8 @@ use base::sync::lock;
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
 use log::{Log, Position};
 use memtable::{Memtable, Staged, Writer};
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
 
 /// A transaction as the commit path needs it.
@@ -99,6 +99,8 @@ pub struct Applied {
     pub(super) durability: Durability,
     pub(crate) sealed: bool,
     wants_segment: bool,
+    /// Whether it became visible in step 6, and readers of changes are to be woken.
+    pub(super) is_visible: bool,
 }
 
 /// The number of appended bytes after which the log's next segment is checked.
@@ -136,7 +138,8 @@ impl Store {
         if request.writes.is_empty() {
             let durable_at = self.durable_point_of(begin);
             let durability = Durability::Buffered;
-            return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
+            let (sealed, wants_segment, is_visible) = (false, false, false);
+            return Ok(Applied { ts: begin, durable_at, durability, sealed, wants_segment, is_visible });
         }
         encode(request.writes, None, self.is_timed(request), request.record);
         self.reserve_log(request.record)?;
@@ -211,7 +214,9 @@ impl Store {
         self.clocks.advance_applied(ts);
         if durability == Durability::Sync {
             committer.unsynced.push_back((ts, end));
-        } else if committer.unsynced.is_empty() {
+        }
+        let is_visible = committer.unsynced.is_empty();
+        if is_visible {
             self.clocks.publish(ts);
             self.show_readers();
         }
@@ -229,7 +234,7 @@ impl Store {
         }
         let sealed = self.seal_if_full(committer, end);
         unpublished.published();
-        Applied { ts, durable_at: end, durability, sealed, wants_segment }
+        Applied { ts, durable_at: end, durability, sealed, wants_segment, is_visible }
     }
 
     /// Appends `request`'s record to the log with the timestamp `ts`. The extents in the data file that it names then

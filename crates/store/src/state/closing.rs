@@ -108,6 +108,9 @@ impl Store {
     /// disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
         self.check_may_close()?;
+        self.closed.store(true, Ordering::SeqCst);
+        // Before the lock: a waker may close the store, too.
+        self.feeds.wake();
         let mut result = base::sync::lock(&self.closing);
         let closed = match result.take() {
             Some(closed) => closed,
@@ -118,8 +121,6 @@ impl Store {
     }
 
     fn close_first(self: &Arc<Self>) -> Result<()> {
-        self.closed.store(true, Ordering::SeqCst);
-        self.feeds.wake();
         CachedSlot::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
         let mut superblock = self.checkpoints.claim()?;

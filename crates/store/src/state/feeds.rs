@@ -12,12 +12,17 @@
 //! Items 1 and 2 have a common bound (`Options::max_changes_bytes`). Beyond it the oldest feed is revoked: it fails
 //! with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a late reader never stops the writer.
 //!
+//! A waker is code of the program's: it can panic, commit, or take a lock that another thread holds while it commits. So
+//! wakers are woken by threads that hold no lock of the store. A checkpoint and a look at the readers hold the claim on
+//! checkpoints: what they find is *owed*, and the store's driver wakes for it ([`crate::Store::wake_owed`]).
+//!
 //! A database without feeds pays two loads for each commit.
 
 use crate::state::names::Names;
 use base::CommitTs;
 use base::sync::lock;
 use log::Position;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -70,6 +75,8 @@ pub(crate) struct Feeds {
     waiting: Mutex<Vec<Waker>>,
     /// The number of wakers in `waiting`.
     waiters: AtomicUsize,
+    /// Whether feeds have news, and no wake has followed.
+    owes_wake: AtomicBool,
 }
 
 /// The common need of all feeds.
@@ -148,14 +155,17 @@ impl Feeds {
     /// Registers `waker` for the next commit that becomes visible. The caller looks once more afterwards, for a commit
     /// that came meanwhile.
     pub fn wake_next(&self, waker: &Waker) {
+        // Cloned before the lock, and dropped after it if it is not needed: both are code of the program's.
+        let mut own = Some(waker.clone());
         let mut waiting = lock(&self.waiting);
         if !waiting.iter().any(|other| other.will_wake(waker)) {
-            waiting.push(waker.clone());
+            waiting.extend(own.take());
         }
         self.waiters.store(waiting.len(), Ordering::SeqCst);
+        drop(waiting);
     }
 
-    /// Wakes the registered wakers: a commit has become visible, or the database is closed.
+    /// Wakes the registered wakers: a commit has become visible, or the database is closed. The caller holds no lock.
     #[inline]
     pub fn wake(&self) {
         // SeqCst, partner `wake_next`: a task that is not seen here sees the commit when it looks once more.
@@ -171,7 +181,22 @@ impl Feeds {
             self.waiters.store(0, Ordering::SeqCst);
             std::mem::take(&mut *waiting)
         };
-        waiting.into_iter().for_each(Waker::wake);
+        for waker in waiting {
+            // Its panic was printed. What this thread does for the database goes on, and so do the other wakers.
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+
+    /// Notes that feeds have news, where the caller holds a lock.
+    pub fn owe_wake(&self) {
+        self.owes_wake.store(true, Ordering::SeqCst);
+    }
+
+    /// Wakes the registered wakers if that is owed. The caller holds no lock.
+    pub fn wake_owed(&self) {
+        if self.owes_wake.swap(false, Ordering::SeqCst) {
+            self.wake();
+        }
     }
 }
 

@@ -158,12 +158,17 @@ impl Store {
         self.processes.is_beside()
     }
 
-    /// Shows readers in other processes what they may read, and wakes readers of changes. The caller holds the commit
-    /// lock.
+    /// Shows readers in other processes what they may read. The caller holds the commit lock. Readers of changes are
+    /// woken after it.
     #[inline]
     pub(crate) fn show_readers(&self) {
         self.processes.show(self.clocks.visible());
-        self.feeds.wake();
+    }
+
+    /// Wakes readers of changes for what threads that held a lock have found. Call it four times a second, without a
+    /// lock that a waker may need.
+    pub fn wake_owed(&self) {
+        self.feeds.wake_owed();
     }
 
     /// Returns whether it was opened read-only.
@@ -191,10 +196,18 @@ impl Store {
     /// Makes everything committed so far durable, including `Buffered` and `Lazy` commits.
     pub fn sync(&self) -> Result<()> {
         self.check_open()?;
-        self.sync_log(self.log.end().lsn)
+        self.sync_and_wake(self.log.end().lsn)
     }
 
-    /// Syncs the log through `lsn` and publishes what that made visible. A failure latches.
+    /// Does what [`Store::sync_log`] does, and wakes readers of changes. The caller holds no lock.
+    pub(crate) fn sync_and_wake(&self, lsn: Lsn) -> Result<()> {
+        self.sync_log(lsn)?;
+        self.feeds.wake();
+        Ok(())
+    }
+
+    /// Syncs the log through `lsn` and publishes what that made visible. A failure latches. The caller wakes readers of
+    /// changes.
     pub(crate) fn sync_log(&self, lsn: Lsn) -> Result<()> {
         self.latch.check()?;
         if self.log.synced() < lsn {
