@@ -13,8 +13,11 @@ fn in_child(
     db: Database,
     table: &pando::Table,
     snapshot: pando::Snapshot,
-    mut tx: pando::Transaction,
+    hold: pando::CommitHold,
+    [mut tx, placed, held]: [pando::Transaction; 3],
 ) -> i32 {
+    // SAFETY: a call that waits for another thread, which the child does not have, is killed.
+    unsafe { libc::alarm(20) };
     let refused = [
         is_forked(db.snapshot()),
         is_forked(db.begin()),
@@ -27,6 +30,11 @@ fn in_child(
         is_forked(tx.put(table, b"k", b"from the child")),
         is_forked(tx.bulk_load(table, [Ok((b"k", b"from the child"))])),
         is_forked(tx.commit()),
+        is_forked(
+            placed.commit_placed(|_| -> pando::Result<()> { panic!("nothing is committed") }, |(), _| {}),
+        ),
+        is_forked(hold.commit(held)),
+        db.try_hold_commits().is_none(),
         is_forked(db.checkpoint()),
         is_forked(db.sync()),
         is_forked(db.check()),
@@ -34,7 +42,7 @@ fn in_child(
         is_forked(db.readers()),
         is_forked(db.close()),
     ];
-    drop((db, snapshot));
+    drop((db, snapshot, hold));
     let own = || -> pando::Result<bool> {
         let db = Database::builder().in_memory()?;
         let table = db.ensure_table("t")?;
@@ -56,10 +64,13 @@ fn a_forked_child_gets_errors_and_harms_nothing() -> pando::Result<()> {
     db.put(&table, b"k", b"v")?;
     let (snapshot, mut tx) = (db.snapshot()?, db.begin()?);
     tx.put(&table, b"tx", b"of the parent")?;
+    let (placed, held) = (db.begin()?, db.begin()?);
+    // The child's copy of the gate is never opened.
+    let hold = db.try_hold_commits().expect("no other hold exists");
     // SAFETY: the child runs on this thread alone, and ends with `_exit`, without running anything of the parent's.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let code = in_child(db, &table, snapshot, tx);
+        let code = in_child(db, &table, snapshot, hold, [tx, placed, held]);
         // SAFETY: ends the process.
         unsafe { libc::_exit(code) };
     }
@@ -69,6 +80,7 @@ fn a_forked_child_gets_errors_and_harms_nothing() -> pando::Result<()> {
     assert!(libc::WIFEXITED(status), "the child was killed: {status}");
     assert_eq!(libc::WEXITSTATUS(status), 0, "the first call that was not refused");
     // The parent has its lock, its log and its transactions.
+    drop((placed, held, hold));
     assert_eq!(Database::open(dir.path()).unwrap_err().kind(), ErrorKind::Locked);
     assert_eq!(snapshot.get(&table, b"k")?.as_deref(), Some(&b"v"[..]));
     tx.commit()?;

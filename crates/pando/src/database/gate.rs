@@ -3,8 +3,13 @@
 //! A closure that is retried while its thread holds the gate can wait for another thread, for a lock of the program's
 //! or for a second database, and that thread can wait for the gate. So a gate that a thread holds keeps others out only
 //! for a limited time. After that they commit as if it were open, and the closure can have another conflict.
+//!
+//! A child process that was forked while the gate was held has a copy that no thread opens, and whose lock another
+//! thread of the parent may have held. In the child no commit waits at the gate, and none takes it: each fails with
+//! `Forked` after that.
 
 use base::sync::{Condvar, Mutex, MutexGuard, lock, wait, wait_at_most};
+use io::Origin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -15,8 +20,10 @@ const MOST_HELD: Duration = Duration::from_millis(500);
 /// What holds back the commits of all others. A thread that holds the gate passes it: so a commit inside a gated
 /// closure does not wait for the gate that its own caller holds. A [`CommitHold`](super::CommitHold) belongs to no
 /// thread, and its commits do not come by here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Gate {
+    /// The process that opened the database.
+    origin: Origin,
     state: Mutex<State>,
     opened: Condvar,
     /// A copy of whether there is a holder, which commits read without the lock.
@@ -45,10 +52,20 @@ pub(super) struct Held<'a> {
     gate: &'a Gate,
 }
 
+impl Default for Gate {
+    fn default() -> Self {
+        let (state, opened, is_held) = (Mutex::default(), Condvar::default(), AtomicBool::default());
+        Gate { origin: Origin::here(), state, opened, is_held }
+    }
+}
+
 impl Gate {
     /// Takes the gate, and waits for it. Returns `None` if a caller further out in this thread has it already, or if
     /// another thread has it for too long.
     pub fn hold(&self) -> Option<Held<'_>> {
+        if self.origin.is_forked() {
+            return None;
+        }
         let this = Holder::Thread(thread::current().id());
         let mut state = lock(&self.state);
         if state.holder == Some(this) {
@@ -65,6 +82,9 @@ impl Gate {
 
     /// Takes the gate for a handle, if it is free. Returns whether it did. [`Gate::open`] gives it back.
     pub fn try_hold(&self) -> bool {
+        if self.origin.is_forked() {
+            return false;
+        }
         let mut state = lock(&self.state);
         if state.holder.is_some() {
             return false;
@@ -102,6 +122,9 @@ impl Gate {
 
     /// Opens the gate, which the caller holds.
     pub fn open(&self) {
+        if self.origin.is_forked() {
+            return;
+        }
         let waiting = {
             let mut state = lock(&self.state);
             state.holder = None;
@@ -134,6 +157,9 @@ impl Gate {
 
     #[cold]
     fn wait_until_open(&self) {
+        if self.origin.is_forked() {
+            return;
+        }
         let this = Holder::Thread(thread::current().id());
         drop(self.wait_while(lock(&self.state), |holder| holder.is_some_and(|holder| holder != this)));
     }

@@ -19,7 +19,7 @@ pub struct CommitHold {
 impl Database {
     /// Holds back all other commits from now on. A transaction that begins after this, and commits through
     /// [`CommitHold::commit`], has no conflict, except with commits that were already past the gate. Returns `None` if
-    /// another handle or transaction holds commits back.
+    /// another handle or transaction holds commits back, and in a child process that inherited the database by a fork.
     ///
     /// Use it for what other databases call an exclusive or immediate transaction. Other writers wait without a limit
     /// of time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which holds back other

@@ -109,6 +109,8 @@ impl Transaction {
         before: impl FnOnce(&mut Transaction) -> Result<T>,
         placed: impl FnOnce(T, u64),
     ) -> Result<u64> {
+        // `before` can take a lock that another thread of the parent process had at a fork.
+        self.shared.store.check_process()?;
         // `before` can take a lock that the holder of the gate needs.
         self.shared.pass_gate();
         let begin = self.commit_number();
