@@ -2,10 +2,11 @@
 //!
 //! A consumer's hold stands at the last commit that it has acknowledged. When it acknowledges more, a feed of its own
 //! moves there, which knows the position in the log and the tables as of it. Then the position is written and synced
-//! (`state/consumers.rs`). Only after that is the log before it released.
+//! (`state/consumers.rs`). Only after that is the log before it released. Closing waits for what is written then.
 
 use super::feed::Feed;
 use crate::state::consumers::{self, Known};
+use crate::state::feeds::Held;
 use crate::state::store::Store;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
@@ -95,12 +96,27 @@ impl Store {
             self.feeds.leave(&known.hold);
             return Ok(Arc::clone(other));
         }
-        if let Err(error) = consumers::write(&*self.dir, self.database, name, &held) {
+        if let Err(error) = self.write_consumer(name, &held) {
             self.feeds.leave(&known.hold);
             return Err(error);
         }
         all.insert(name.to_owned(), Arc::clone(&known));
         Ok(known)
+    }
+
+    fn write_consumer(&self, name: &str, held: &Held) -> Result<()> {
+        self.while_open(|| consumers::write(&*self.dir, self.database, name, held))
+    }
+
+    /// Runs `change` on the directory, for which closing waits: after that, the next owner of the directory may have
+    /// newer files, which an old one must not replace.
+    ///
+    /// # Errors
+    /// [`Closed`](ErrorKind::Closed), and those of `change`.
+    fn while_open(&self, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _writing = self.early.begin();
+        self.check_open()?;
+        change()
     }
 
     /// Returns the consumers, ordered by name.
@@ -136,7 +152,8 @@ impl Store {
                 format!("consumer {name:?} is open; drop its handle first"),
             ));
         }
-        consumers::remove(&*self.dir, name).inspect_err(|_| known.is_open.store(false, Ordering::SeqCst))?;
+        let removed = self.while_open(|| consumers::remove(&*self.dir, name));
+        removed.inspect_err(|_| known.is_open.store(false, Ordering::SeqCst))?;
         self.feeds.leave(&known.hold);
         all.remove(name);
         Ok(())
@@ -182,7 +199,7 @@ impl Consumer {
         self.store.sync()?;
         self.trail.pass_through(number)?;
         let held = self.trail.held().clone();
-        consumers::write(&*self.store.dir, self.store.database, &self.name, &held)?;
+        self.store.write_consumer(&self.name, &held)?;
         self.known.hold.pass(held);
         Ok(())
     }
