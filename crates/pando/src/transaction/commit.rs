@@ -54,8 +54,8 @@ impl Shared {
             self.signals.set_full(self.store.pressure().is_full());
             self.signals.checkpoint.ring();
         }
-        if durability == Durability::Lazy && !self.signals.lazy_waits.swap(true, Ordering::SeqCst) {
-            self.signals.log.ring();
+        if durability == Durability::Lazy {
+            self.signals.want_lazy_sync();
         }
         if applied.wants_segment() {
             self.signals.log.ring();

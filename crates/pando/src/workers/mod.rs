@@ -199,21 +199,18 @@ fn run_log(store: &Arc<Store>, signals: &Arc<Signals>) {
         signals.log.wait(Some(TICK));
         signals.tick(store, &mut ticked);
         ready_log(store, signals);
-        while signals.lazy_waits.load(Ordering::SeqCst) && !signals.stopping() {
-            wait_lazily(store, signals, &mut ticked);
-            // The flag is cleared before the sync: a later commit asks for the next sync, and earlier commits are in
-            // this one.
-            signals.lazy_waits.store(false, Ordering::SeqCst);
+        while let Some(due) = signals.lazy_sync_due().filter(|_| !signals.stopping()) {
+            wait_lazily(store, signals, &mut ticked, due);
+            signals.begin_lazy_sync();
             // A failed sync latches; the next write gets the error.
             let _ = store.sync();
         }
     }
 }
 
-/// Waits for the lazy interval and prepares segments meanwhile. `lazy_waits` stays set, so that the commits of the
-/// interval do not ring: all wait for one sync.
-fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
-    let due = Instant::now() + signals.lazy_interval;
+/// Waits until a lazy sync is `due`, and prepares segments meanwhile. The commits of the interval do not ring: all wait
+/// for one sync.
+fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant, due: Instant) {
     while !signals.stopping() {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -231,7 +228,7 @@ fn ready_log(store: &Store, signals: &Signals) {
     let _ = match signals.expected_bytes.swap(0, Ordering::SeqCst) {
         0 => store.prepare_log(&|time| {
             // A due sync must not be late, and closing must not wait.
-            let has_time = !signals.stopping() && !signals.lazy_waits.load(Ordering::SeqCst);
+            let has_time = !signals.stopping() && signals.lazy_sync_due().is_none();
             if has_time {
                 thread::sleep(time);
             }
@@ -239,4 +236,29 @@ fn ready_log(store: &Store, signals: &Signals) {
         }),
         bytes => store.expect_record(bytes),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The log thread may prepare a segment for long before it looks, and the commit waits meanwhile.
+    #[test]
+    fn the_interval_of_lazy_commits_begins_with_the_first_that_waits() {
+        let interval = Duration::from_millis(800);
+        let options = store::Options { memory_bytes: 4 << 20, ..Default::default() };
+        let store = store::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+        let signals = Signals::new(interval, ReaderWatch::default(), store.latencies());
+        assert_eq!(signals.lazy_sync_due(), None);
+        signals.want_lazy_sync();
+        thread::sleep(interval / 2);
+        signals.want_lazy_sync();
+        thread::sleep(interval / 2);
+        let begun = Instant::now();
+        let due = signals.lazy_sync_due().expect("two commits wait");
+        wait_lazily(&store, &signals, &mut Instant::now(), due);
+        assert!(begun.elapsed() < interval / 4, "{:?}", begun.elapsed());
+        signals.begin_lazy_sync();
+        assert_eq!(signals.lazy_sync_due(), None);
+    }
 }

@@ -90,8 +90,9 @@ pub(crate) struct Signals {
     pub log: Bell,
     /// The longest commit record that a transaction expects to write; 0: none since the log thread looked.
     pub expected_bytes: AtomicU64,
-    /// A flag that a `Lazy` commit sets, and the log thread clears just before it syncs.
-    pub lazy_waits: AtomicBool,
+    /// When the first `Lazy` commit that waits for its sync was made, in nanoseconds since `started`; 0: none waits. The
+    /// commit sets it, and the log thread clears it just before it syncs.
+    lazy_since_ns: AtomicU64,
     room: Mutex<Room>,
     room_changed: Condvar,
     /// Whether writers have to look at `room`; read without its lock.
@@ -112,7 +113,7 @@ impl Signals {
             checkpoint: Bell::default(),
             log: Bell::default(),
             expected_bytes: AtomicU64::new(0),
-            lazy_waits: AtomicBool::new(false),
+            lazy_since_ns: AtomicU64::new(0),
             room: Mutex::new(Room::Free),
             room_changed: Condvar::new(),
             is_full: AtomicBool::new(false),
@@ -155,6 +156,34 @@ impl Signals {
     pub fn expect_record(&self, bytes: u64) {
         self.expected_bytes.fetch_max(bytes, Ordering::SeqCst);
         self.log.ring();
+    }
+
+    /// Asks the log thread to sync a `Lazy` commit that was just made within the interval.
+    #[inline]
+    pub fn want_lazy_sync(&self) {
+        // If an earlier commit waits, the thread has not begun the sync, which then covers this one, too.
+        if self.lazy_since_ns.load(Ordering::SeqCst) == 0 {
+            self.want_first_lazy_sync();
+        }
+    }
+
+    #[cold]
+    fn want_first_lazy_sync(&self) {
+        let now_ns = (self.started.elapsed().as_nanos() as u64).max(1);
+        if self.lazy_since_ns.compare_exchange(0, now_ns, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.log.ring();
+        }
+    }
+
+    /// Returns when the `Lazy` commits that wait must be synced; `None`: none waits.
+    pub fn lazy_sync_due(&self) -> Option<Instant> {
+        let since_ns = self.lazy_since_ns.load(Ordering::SeqCst);
+        (since_ns > 0).then(|| self.started + Duration::from_nanos(since_ns) + self.lazy_interval)
+    }
+
+    /// Notes that a sync begins: a later commit asks for the next one, and earlier commits are in this one.
+    pub fn begin_lazy_sync(&self) {
+        self.lazy_since_ns.store(0, Ordering::SeqCst);
     }
 
     /// Notes whether the memtables are at their limit.
