@@ -4,6 +4,7 @@
 use crate::database::Shared;
 use crate::transaction::Transaction;
 use base::{Error, ErrorKind, Result};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use store::commit::Applied;
 use txn::Durability;
@@ -87,7 +88,8 @@ impl Transaction {
     /// Use it to keep something outside of the database in the order of commits: a lock that `before` takes and
     /// `placed` releases orders commits, and they do not wait for one another's disk, unless they write large values or
     /// more than memory holds. `before` can write, and must not wait for another commit. `placed` must be brief. It is
-    /// not called if nothing is committed, because the transaction wrote nothing or fails.
+    /// not called if nothing is committed, because the transaction wrote nothing or fails. If it panics, the
+    /// transaction is committed, and the panic goes on after that.
     ///
     /// # Errors
     /// Those of [`Transaction::commit`] and of `before`. After the call of `placed`, only `Indeterminate`.
@@ -117,11 +119,14 @@ impl Transaction {
         let taken = before(&mut self)?;
         let (durability, bytes) = self.shared.admit(&self.inner)?;
         let applied = self.inner.apply()?;
-        match applied.ts().0 {
+        // The commit is finished although `placed` panics: without its flush, no later one would be seen either.
+        let placing = panic::catch_unwind(AssertUnwindSafe(|| match applied.ts().0 {
             number if number > begin => placed(taken, number),
             _ => drop(taken),
-        }
-        self.shared.finish_commit(applied, durability, bytes)
+        }));
+        let finished = self.shared.finish_commit(applied, durability, bytes);
+        placing.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        finished
     }
 }
 

@@ -110,6 +110,20 @@ fn a_callback_may_close_while_another_thread_closes() {
     is_closed.recv_timeout(Duration::from_secs(60)).expect("the end of the close").unwrap();
 }
 
+/// No later commit has to make it visible.
+#[test]
+fn a_placed_commit_is_finished_although_its_function_panics() {
+    let db = small().in_memory().unwrap();
+    let table = db.ensure_table("t").unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.put(&table, b"placed", b"v").unwrap();
+    panics("placed", || tx.commit_placed(|_| Ok(()), |(), _| panic!("the caller's own")));
+    let stats = db.stats().unwrap();
+    assert_eq!(stats.visible_commit, stats.last_commit);
+    assert!(db.get(&table, b"placed").unwrap().is_some());
+    check_whole(&db, "placed");
+}
+
 /// Readers expire as before, although the function of a check has panicked.
 #[test]
 fn readers_expire_after_a_check_that_panicked() {
