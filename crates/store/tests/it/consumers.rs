@@ -2,11 +2,9 @@
 
 use base::{ErrorKind, Result};
 use io::sim::{CallKind, Fault, FaultError, SimDisk};
-use io::{Dir, File, Lock, MemDir, OsDir};
+use io::{Dir, MemDir, OsDir};
 use pando_store::{Options, RequestedLayout, Store, Table, Transaction, TransactionOptions};
-use std::fmt;
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 /// A consumer that was opened is there, whatever another thread drops meanwhile.
 #[test]
@@ -98,101 +96,6 @@ fn an_error_while_opening_loses_no_consumer() -> Result<()> {
                 assert!(!store.consumers()?[0].is_lost, "{call:?} {nth}");
             }
         }
-    }
-    Ok(())
-}
-
-/// A directory that makes a call before the next name of a consumer is changed.
-#[derive(Default)]
-struct Watched {
-    dir: MemDir,
-    before: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl fmt::Debug for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.dir.fmt(f)
-    }
-}
-
-impl Watched {
-    fn look(&self, name: &str) {
-        let call = if name.starts_with("consumer-") { self.before.lock().unwrap().take() } else { None };
-        call.into_iter().for_each(|call| call());
-    }
-}
-
-impl Dir for Watched {
-    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        self.dir.create(name)
-    }
-    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        self.dir.open(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.look(to);
-        self.dir.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> Result<()> {
-        self.look(name);
-        self.dir.remove(name)
-    }
-    fn list(&self) -> Result<Vec<String>> {
-        self.dir.list()
-    }
-    fn sync(&self) -> Result<()> {
-        self.dir.sync()
-    }
-    fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
-        self.dir.lock(name)
-    }
-    fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>> {
-        self.dir.lock_existing(name)
-    }
-    fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
-        self.dir.lock_shared(name)
-    }
-    fn check_in_place(&self, files: &[&dyn File]) -> Result<()> {
-        self.dir.check_in_place(files)
-    }
-    fn describe(&self) -> String {
-        self.dir.describe()
-    }
-}
-
-/// The next owner of the directory may have moved a consumer on, and an older position must not replace the newer one.
-#[test]
-fn closing_waits_for_the_file_of_a_consumer() -> Result<()> {
-    type Change = fn(&Arc<Store>) -> Result<()>;
-    let acknowledge: Change = |store| store.consumer("a")?.acknowledge(3);
-    let make: Change = |store| store.consumer("b").map(drop);
-    let drop_it: Change = |store| store.drop_consumer("a");
-    let options = Options { memory_bytes: 4 << 20, ..Options::default() };
-    let found = [(acknowledge, vec![("a", 3)]), (make, vec![("a", 1), ("b", 3)]), (drop_it, vec![])];
-    for (change, found) in found {
-        let dir = Arc::new(Watched::default());
-        let store = pando_store::open_or_create(Arc::clone(&dir) as Arc<dyn Dir>, &options)?;
-        let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
-        drop(store.consumer("a")?);
-        (0..2_u8).try_for_each(|key| write(&store, |tx| tx.put(&table, &[key], b"")))?;
-        let (closing, is_closing) = mpsc::channel();
-        let own = Arc::clone(&store);
-        *dir.before.lock().unwrap() = Some(Box::new(move || {
-            let thread = std::thread::spawn(move || own.close());
-            std::thread::sleep(Duration::from_millis(200));
-            closing.send((thread.is_finished(), thread)).unwrap();
-        }));
-        // A consumer that was just made cannot be opened any more.
-        let changed = change(&store);
-        assert!(changed.is_ok() || found.iter().any(|(name, _)| *name == "b"), "{changed:?}");
-        let (was_closed, thread) = is_closing.recv().expect("the change of a file");
-        assert!(!was_closed, "another process may have opened the database before the file was changed");
-        thread.join().unwrap()?;
-        assert_eq!(change(&store).unwrap_err().kind(), ErrorKind::Closed);
-        let store = pando_store::open_or_create(dir, &options)?;
-        let consumers = store.consumers()?;
-        let known: Vec<_> = consumers.iter().map(|known| (&known.name[..], known.position)).collect();
-        assert_eq!(known, found);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Building deltas: from a write set, from loaded records, or from other deltas, merged or joined.
 
-use super::extents::{Extents, Room};
+use super::extents::{Extents, Room, Turn};
 use super::spilled::{Bounds, Reads, Spilled};
 use crate::state::store::Store;
 use crate::uncommitted::write_set::WriteSet;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const FILTER_BITS: BitsPerKey = BitsPerKey(14);
 
 /// The builder that takes a draft's records.
-type DraftBuilder<'a> = DeltaBuilder<'a, &'a RefCell<Room<'a>>>;
+type DraftBuilder<'r, 'a> = DeltaBuilder<'r, &'r RefCell<Room<'a>>>;
 
 /// A delta that is being built.
 struct Draft {
@@ -33,21 +33,32 @@ impl Draft {
         Draft { pages: Extents::new(store), values: Extents::new(store), birth }
     }
 
-    /// Builds the delta of `ranges` and of the records that `fill` adds.
+    /// Builds the delta of `ranges` and of the records that `fill` adds. The caller keeps closing out.
     fn build(
         &mut self,
         store: &Store,
         ranges: Ranges,
-        fill: &mut dyn FnMut(&mut DraftBuilder<'_>) -> Result<()>,
+        fill: &mut dyn FnMut(&mut DraftBuilder<'_, '_>) -> Result<()>,
     ) -> Result<(Delta, Bounds)> {
-        let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values });
+        self.build_in_turns(store, None, ranges, &mut |builder, _| fill(builder))
+    }
+
+    /// Does what [`Draft::build`] does. If there is a `turn`, that keeps closing out; `fill` ends it after each record.
+    fn build_in_turns<'s>(
+        &'s mut self,
+        store: &'s Store,
+        turn: Option<Turn<'s>>,
+        ranges: Ranges,
+        fill: &mut dyn FnMut(&mut DraftBuilder<'_, '_>, &RefCell<Room<'_>>) -> Result<()>,
+    ) -> Result<(Delta, Bounds)> {
+        let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values, turn });
         let ranges_run = match ranges.is_empty() {
             true => Run::EMPTY,
             false => ranges.write(&store.pool, &room, self.birth)?,
         };
         let buffer_bytes = store.memory.shares.spill_buffer_bytes();
         let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
-        fill(&mut builder)?;
+        fill(&mut builder, &room)?;
         let (records, has_ranges) = (builder.records(), !ranges.is_empty());
         let last = records.last_key().filter(|_| !has_ranges).map(<[u8]>::to_vec);
         let bounds = Bounds { first: records.first_key().unwrap_or_default().to_vec(), last };
@@ -75,11 +86,16 @@ pub(super) fn write(store: &Arc<Store>, writes: &WriteSet, table: TableId) -> Re
 /// A function that adds a record after all others.
 type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
-/// Builds a delta of the records that `fill` adds, all of them puts.
+/// Builds a delta of the records that `fill` adds, all of them puts. `fill` runs code of the program's.
 pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
     let mut draft = Draft::new(store);
-    let (delta, bounds) = draft.build(store, Ranges::default(), &mut |builder| {
-        fill(&mut |key, value| builder.add(key, Value::Inline(value)))
+    let turn = Some(Turn::new(&store.early));
+    let (delta, bounds) = draft.build_in_turns(store, turn, Ranges::default(), &mut |builder, room| {
+        fill(&mut |key, value| {
+            builder.add(key, Value::Inline(value))?;
+            room.borrow_mut().turn.iter_mut().for_each(Turn::end);
+            Ok(())
+        })
     })?;
     let Draft { pages, values, .. } = draft;
     let (reads, pages, values) = (Reads::Nothing, vec![Arc::new(pages)], vec![Arc::new(values)]);
@@ -119,9 +135,10 @@ pub(super) fn join(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -
     let parts = list.iter().rev().map(|spilled| Part { delta: &spilled.delta, low: &spilled.bounds.first });
     let parts: Vec<Part<'_>> = parts.collect();
     let mut draft = Draft::new(store);
-    let room = RefCell::new(Room { pages: &mut draft.pages, values: &mut draft.values });
+    let room = RefCell::new(Room { pages: &mut draft.pages, values: &mut draft.values, turn: None });
     let buffer_bytes = store.memory.shares.spill_buffer_bytes();
     let (delta, left) = run::join(&parts, &store.pool, reader, &room, draft.birth, buffer_bytes)?;
+    drop(room);
     let first = list.last().map_or(Vec::new(), |oldest| oldest.bounds.first.clone());
     let bounds = Bounds { first, last: list[0].bounds.last.clone() };
     let is_unread = list.iter().all(|spilled| spilled.reads == Reads::Nothing);

@@ -234,7 +234,9 @@ impl Spills {
     ) -> Result<()> {
         writes.sort_for_commit();
         let store = Arc::clone(&self.store);
+        let writing = store.early.begin();
         self.merge_due(&store, reader)?;
+        drop(writing);
         let mut replaced = BTreeSet::new();
         for (of, key, _, _) in writes.large_entries().filter(|entry| entry.0 == table) {
             if spilled.delta.knows(&self.store.pool, reader, key)? {
