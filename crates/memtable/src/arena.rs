@@ -260,8 +260,8 @@ impl Bump {
         self.room
     }
 
-    /// Returns by how much the arena grows at most when pieces of `bytes` in total are allocated. `is_anew`: in this one,
-    /// or in the empty arena of the bump that takes over the credit.
+    /// Returns by how much the arena grows at most when pieces of `bytes` in total are allocated. If `is_anew`, they
+    /// may be allocated in the empty arena of the bump that takes over the credit.
     #[inline]
     fn growth(&self, bytes: usize, is_anew: bool) -> usize {
         // A piece is at most a quarter of a chunk, so that three quarters are filled before the next one is started;

@@ -100,8 +100,8 @@ impl Writer {
         self.bump.reserve(cost(payload, operations), false)
     }
 
-    /// Does what [`Writer::reserve`] does for a commit whose operations go to the next memtable, whose writer takes over
-    /// the credit: the room that this memtable has left is no use to it.
+    /// Charges the memory of a commit whose operations go to the next memtable, whose writer takes over the credit, as
+    /// [`Writer::reserve`] does. The room that this memtable has left does not count.
     #[must_use]
     pub fn reserve_anew(&mut self, payload: usize, operations: u64) -> bool {
         self.bump.reserve(cost(payload, operations), true)

@@ -135,8 +135,8 @@ pub struct Particulars {
     pub in_call: bool,
 }
 
-/// How often a scan looks again at a slot that is pending. It is so for some ten nanoseconds, and one such slot is enough
-/// for a scan to free nothing, while the thread of a slot that stays pending for as long as these looks take was
+/// The number of times that a scan looks again at a slot that is pending. A slot is pending for some ten nanoseconds,
+/// and because of one such slot a scan frees nothing. If it stays pending for all these looks, its thread was
 /// interrupted. Under a model checker each look is one more state, and shows nothing that a later scan does not show.
 const PENDING_LOOKS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 64 };
 

@@ -61,8 +61,8 @@ impl Flusher {
     }
 }
 
-/// Completes a future. If it was dropped, the outcome is dropped, too. A panic of the task's waker was printed, and does
-/// not end the thread that waits for the disk.
+/// Completes a future. If it was dropped, the outcome is dropped, too. A panic of the task's waker was printed, and
+/// must not end the thread that waits for the disk.
 fn send(outcome: Sender<Outcome>, done: Outcome) {
     let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(outcome.send(done))));
 }

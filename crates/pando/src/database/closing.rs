@@ -58,8 +58,8 @@ impl Database {
     /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
     /// `Closed`. SQL statements that run in other threads are stopped, and commits that wait for a
     /// [`CommitHold`](crate::CommitHold) fail. Open snapshots stay readable until the directory is opened for writing
-    /// again: the new writer may reuse pages that they need, and then their reads fail with `Closed`, too. A second call
-    /// has the same result as the first.
+    /// again: the new writer may reuse pages that they need, and then their reads fail with `Closed`, too. A second
+    /// call has the same result as the first.
     ///
     /// # Errors
     /// `Invalid` if a function that [`Database::check_all`] calls makes this call: the database then stays open. Errors

@@ -98,7 +98,7 @@ impl Gate {
         self.is_held.store(true, Ordering::SeqCst);
     }
 
-    /// Waits while `holds` returns true, but not for longer than a thread keeps others out, or than the database is open.
+    /// Waits while `holds` returns true, until a thread has kept others out for its time, or the database was closed.
     fn wait_while<'g>(
         &self,
         mut state: MutexGuard<'g, State>,

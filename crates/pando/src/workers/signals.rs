@@ -90,8 +90,8 @@ pub(crate) struct Signals {
     pub log: Bell,
     /// The longest commit record that a transaction expects to write; 0: none since the log thread looked.
     pub expected_bytes: AtomicU64,
-    /// When the first `Lazy` commit that waits for its sync was made, in nanoseconds since `started`; 0: none waits. The
-    /// commit sets it, and the log thread clears it just before it syncs.
+    /// The time when the first `Lazy` commit that waits for its sync was made, in nanoseconds since `started`; 0: none
+    /// waits. The commit sets it, and the log thread clears it just before it syncs.
     lazy_since_ns: AtomicU64,
     room: Mutex<Room>,
     room_changed: Condvar,

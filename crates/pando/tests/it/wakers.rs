@@ -157,7 +157,7 @@ fn a_waker_may_use_and_close_the_database_that_is_being_closed() {
     assert_eq!(is_woken.try_recv().unwrap(), (ErrorKind::Closed, true));
 }
 
-/// A reader that has fallen behind too far is woken, by a thread that excludes no checkpoint.
+/// A reader that is too late is woken by a thread that excludes no checkpoint.
 #[test]
 fn a_waker_of_a_reader_that_is_too_late_may_make_a_checkpoint() {
     let db = small().max_changes_bytes(1 << 20).in_memory().unwrap();

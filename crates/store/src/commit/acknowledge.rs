@@ -24,8 +24,8 @@ impl Store {
     }
 
     /// Wakes readers of changes if the commit was visible at once. [`Store::acknowledge`] does it: call this before
-    /// [`Store::acknowledge_all`], or instead of a call that would return at once. The caller holds no lock that a waker
-    /// may need.
+    /// [`Store::acknowledge_all`], or instead of a call that would return at once. The caller must hold no lock that a
+    /// waker may need.
     #[inline]
     pub fn wake_readers(&self, applied: &Applied) {
         if applied.is_visible {

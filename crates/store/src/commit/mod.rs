@@ -1,7 +1,7 @@
 //! Commits: how writes get into the log and the open memtable, and how a full memtable is sealed.
 //!
 //! `steps` is the only path for commits, up to their flush in `acknowledge`; `apply_spilled` is its variant for writes
-//! that did not fit into memory. `memory` reserves memory for them. `unpublished` handles what fails from the append on.
+//! that did not fit into memory. `memory` reserves their memory. `unpublished` handles what fails from the append on.
 
 mod steps;
 mod acknowledge;

@@ -12,8 +12,8 @@
 //! Items 1 and 2 have a common bound (`Options::max_changes_bytes`). Beyond it the oldest feed is revoked: it fails
 //! with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a late reader never stops the writer.
 //!
-//! A waker is code of the program's: it can panic, commit, or take a lock that another thread holds while it commits. So
-//! wakers are woken by threads that hold no lock of the store. A checkpoint and a look at the readers hold the claim on
+//! A waker is code of the program: it can panic, commit, or take a lock that another thread holds while it commits. So
+//! only threads that hold no lock of the store wake it. A checkpoint and a look at the readers hold the claim on
 //! checkpoints: what they find is *owed*, and the store's driver wakes for it ([`crate::Store::wake_owed`]).
 //!
 //! A database without feeds pays two loads for each commit.
