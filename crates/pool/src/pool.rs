@@ -60,7 +60,7 @@ pub struct Pool {
     misses: Misses,
     /// The most pages of the budget's databases that readers may keep.
     most_kept: usize,
-    /// The file's length in units at the last look. It seldom shrinks, and then a read detects it.
+    /// The greatest length of the file in units that was seen. It seldom shrinks, and then a read detects it.
     file_units: AtomicU64,
     /// Whether another process may write to the file.
     is_closed: AtomicBool,
@@ -408,10 +408,13 @@ impl Pool {
     fn check_place(&self, ptr: PagePtr) -> Result<()> {
         let end = ptr.unit() + ptr.units();
         // Relaxed: the stored length only saves another look at the file.
-        if end > self.file_units.load(Ordering::Relaxed) {
-            self.file_units.store(self.file.len()? / UNIT_BYTES as u64, Ordering::Relaxed);
+        let mut file_units = self.file_units.load(Ordering::Relaxed);
+        if end > file_units {
+            file_units = self.file.len()? / UNIT_BYTES as u64;
+            // A thread that looked before the file grew must not hide what this one has seen: the stored length only
+            // grows, and the decision below is about this thread's own look.
+            self.file_units.fetch_max(file_units, Ordering::Relaxed);
         }
-        let file_units = self.file_units.load(Ordering::Relaxed);
         if ptr.unit() == 0 || ptr.flags() & PagePtr::IN_MEMORY != 0 || end > file_units {
             return Err(self.corrupt(ptr, format!("the file has {file_units} units")));
         }
