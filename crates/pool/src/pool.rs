@@ -3,7 +3,7 @@
 use crate::fault::{Begun, FrameFor, Misses};
 use crate::frames::{Frames, Pin, Resident};
 use crate::hints::{Hint, Hints};
-use crate::ledger::{Ledger, Loan, OVERDRAFT_PAGES};
+use crate::ledger::{KEPT_PART, Ledger, Loan, OVERDRAFT_PAGES};
 use crate::stored::read_page;
 use base::budget::{self, Account, Given, Need};
 use base::latency::Cause;
@@ -16,9 +16,6 @@ use page::Page;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-
-/// The part of the budget in which pages may be kept.
-const KEPT_PART: usize = 8;
 
 /// The pages of a data file that are in memory.
 ///
@@ -263,7 +260,8 @@ impl Pool {
     }
 
     /// Frees about `bytes` of memory: the least used pages, whole chunks at a time, which may be more than requested.
-    /// Pages that calls use at this moment are freed a moment later: ask again. O(frames).
+    /// Unless `need` is [`Need::All`], the last chunk stays, if the last chunks of all databases of the budget are a
+    /// small part of it. Pages that calls use at this moment are freed a moment later: ask again. O(frames).
     pub fn give(&self, bytes: usize, need: Need) -> Given {
         self.misses.give(bytes, need)
     }
