@@ -25,6 +25,8 @@ mod place;
 mod reached;
 pub mod root;
 mod save;
+#[cfg(test)]
+mod tests;
 mod trim;
 
 pub use check::CheckReport;
