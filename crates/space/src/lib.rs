@@ -29,7 +29,7 @@ mod save;
 mod tests;
 mod trim;
 
-pub use check::CheckReport;
+pub use check::{CheckReport, SavedMap};
 pub use firm::Firm;
 pub use map::{Space, SpaceStats};
 pub use named::NamedNeed;

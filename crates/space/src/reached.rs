@@ -111,6 +111,11 @@ impl Space {
         (kept, free)
     }
 
+    /// Returns the used units of checkpoint `at`, by chunk, if they are known.
+    pub(crate) fn reached_by(&self, at: CheckpointNo) -> Option<&Vec<Arc<Bits>>> {
+        self.reached.maps.get(&at)
+    }
+
     /// Drops the maps that are no longer needed.
     pub(crate) fn forget_maps(&mut self, readers: &[CheckpointNo]) {
         self.readers = readers.to_vec();
@@ -179,7 +184,7 @@ impl Space {
 }
 
 /// Adds an extent to the used units in `chunks`.
-fn add(chunks: &mut Vec<Arc<Bits>>, extent: Extent) {
+pub(crate) fn add(chunks: &mut Vec<Arc<Bits>>, extent: Extent) {
     let mut at = extent.unit;
     while at < extent.end() {
         let (index, base) = ((at / CHUNK_UNITS) as usize, at / CHUNK_UNITS * CHUNK_UNITS);

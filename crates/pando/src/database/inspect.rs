@@ -11,7 +11,8 @@ use store::{OpenReader, ReaderId};
 
 impl Database {
     /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum
-    /// and structural rule. Commits go on, but checkpoints wait.
+    /// and structural rule. Commits and checkpoints go on: what the view reaches is kept until the check ends, so the
+    /// data file may grow as it does during a backup.
     ///
     /// # Errors
     /// `Corruption` with the first problem.
@@ -20,12 +21,12 @@ impl Database {
     }
 
     /// Does what [`Database::check`] does, but continues after a problem, and returns all counts and all problems.
-    /// `progress` is called with the counts after each table, and [can end the check](ProgressResult). It may read, but
-    /// should not write, because a write can wait for a checkpoint. In it, [`Database::checkpoint`], `compact`, `check`
-    /// and `close` fail with `Invalid`.
+    /// `progress` is called with the counts after each table, and [can end the check](ProgressResult). It may read and
+    /// write. In it, [`Database::checkpoint`], `compact`, `check` and `close` fail with `Invalid`.
     ///
     /// # Errors
-    /// `Closed`, and those of `progress`. Problems are not errors here: the findings list them.
+    /// `Closed`, also if another thread closes the database meanwhile, and those of `progress`. Problems are not errors
+    /// here: the findings list them.
     pub fn check_all<R: ProgressResult>(&self, mut progress: impl FnMut(&Report) -> R) -> Result<Findings> {
         self.shared.store.check_all(&mut |report| progress(report).into_result())
     }

@@ -5,6 +5,7 @@ mod beginnings;
 mod beside;
 mod beside_faults;
 mod changes;
+mod check_meanwhile;
 mod consumers;
 mod cursor_mut;
 mod dead_stretches;
