@@ -27,11 +27,16 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_f
 
 /// One range of addresses. Entries are never freed, because the handler may be reading any of them. They are reused, so
 /// their number is the largest number of mappings that existed at one time.
+///
+/// A use of an entry stores, in this order: `start` = [`CLAIMED`], `uses` + 1, `end`, `start`, and `start` = [`FREE`].
+/// A reader that loads `uses`, `start`, `end`, and the same `uses` again has the range of one use ([`Entry::holds`]).
 #[derive(Debug)]
 struct Entry {
+    /// The number of mappings that the entry was used for.
+    uses: AtomicUsize,
     /// The first address, or [`FREE`] or [`CLAIMED`] while there is no mapping. No mapping has these addresses.
     start: AtomicUsize,
-    /// The address after the last one. Set before `start`.
+    /// The address after the last one.
     end: AtomicUsize,
     broken: AtomicBool,
     next: *const Entry,
@@ -70,9 +75,7 @@ impl Guard {
     /// replace any of its pages.
     pub unsafe fn over(start: usize, len: usize) -> Guard {
         let entry = claim().unwrap_or_else(push);
-        entry.broken.store(false, Ordering::SeqCst);
-        entry.end.store(start + len, Ordering::SeqCst);
-        entry.start.store(start, Ordering::SeqCst);
+        entry.begin(start, start + len);
         Guard { entry }
     }
 
@@ -92,6 +95,49 @@ impl Guard {
     }
 }
 
+impl Entry {
+    /// Creates an entry that is claimed for its first use.
+    fn claimed() -> Entry {
+        let [uses, end] = [0; 2].map(AtomicUsize::new);
+        let (start, broken) = (AtomicUsize::new(CLAIMED), AtomicBool::new(false));
+        Entry { uses, start, end, broken, next: null() }
+    }
+
+    /// Claims the entry if it is free.
+    fn claim(&self) -> bool {
+        self.start.compare_exchange(FREE, CLAIMED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Begins a use of the claimed entry.
+    fn begin(&self, start: usize, end: usize) {
+        self.uses.fetch_add(1, Ordering::SeqCst);
+        self.broken.store(false, Ordering::SeqCst);
+        self.end.store(end, Ordering::SeqCst);
+        self.start.store(start, Ordering::SeqCst);
+    }
+
+    /// Returns whether `address` was in the entry's range at one moment of the call, all through which the same mapping
+    /// used the entry. A mapping with a store under way is not ended: its entry is found.
+    ///
+    /// Both loads of `uses` return *k*, so no use after *k* has stored an `end` or a `start`. Use *k* was begun by the
+    /// first load, so the `start` of no earlier use is left. An address in `start` is therefore that of use *k*, and
+    /// the `end` of use *k* was stored before it. Without the second load, `start` could be that of one mapping and
+    /// `end` that of the next one: a range that covers what lies between the two, which is not ours.
+    fn holds(&self, address: usize) -> bool {
+        self.holds_while(address, || ())
+    }
+
+    /// Does what [`Entry::holds`] does. `meanwhile` is what others do between the two steps, for tests.
+    #[inline(always)]
+    fn holds_while(&self, address: usize, meanwhile: impl FnOnce()) -> bool {
+        let uses = self.uses.load(Ordering::SeqCst);
+        let start = self.start.load(Ordering::SeqCst);
+        meanwhile();
+        let end = self.end.load(Ordering::SeqCst);
+        (start..end).contains(&address) && self.uses.load(Ordering::SeqCst) == uses
+    }
+}
+
 /// Returns the entries, newest first.
 fn entries() -> impl Iterator<Item = &'static Entry> {
     let first = ENTRIES.load(Ordering::SeqCst).cast_const();
@@ -105,18 +151,12 @@ fn to_entry(entry: *const Entry) -> Option<&'static Entry> {
 
 /// Returns an entry that was used before and is free.
 fn claim() -> Option<&'static Entry> {
-    entries()
-        .find(|entry| entry.start.compare_exchange(FREE, CLAIMED, Ordering::SeqCst, Ordering::SeqCst).is_ok())
+    entries().find(|entry| entry.claim())
 }
 
 /// Adds a new entry.
 fn push() -> &'static Entry {
-    let entry = Box::leak(Box::new(Entry {
-        start: AtomicUsize::new(CLAIMED),
-        end: AtomicUsize::new(0),
-        broken: AtomicBool::new(false),
-        next: null(),
-    }));
+    let entry = Box::leak(Box::new(Entry::claimed()));
     let mut first = ENTRIES.load(Ordering::SeqCst);
     loop {
         entry.next = first;
@@ -173,16 +213,15 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *
 
 /// Replaces the page at `address` if it belongs to a mapping of ours.
 fn replace_page(address: usize) -> bool {
-    let holds = |entry: &&Entry| {
-        entry.start.load(Ordering::SeqCst) <= address && address < entry.end.load(Ordering::SeqCst)
-    };
-    let Some(entry) = entries().find(holds) else { return false };
+    let Some(entry) = entries().find(|entry| entry.holds(address)) else { return false };
     entry.broken.store(true, Ordering::SeqCst);
     let page_bytes = PAGE_BYTES.load(Ordering::SeqCst);
     let page = (address / page_bytes * page_bytes) as *mut c_void;
     let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-    // SAFETY: the page lies within a mapping whose owner agreed to this, and only stores to it ([`Guard::over`]); it is
-    // not unmapped meanwhile, as the store that faulted is under way.
+    // SAFETY: the page lay within a mapping at the moment that `holds` describes, whose owner agreed to this, and only
+    // stores to it ([`Guard::over`]). The fault came before that moment and its instruction is not over, so the address
+    // is that mapping's: another mapping that holds it all this time was not replaced by ours in between. And ours is
+    // not unmapped meanwhile, because its owner does not end it while a store is under way.
     unsafe { mmap_anonymous(page, page_bytes, flags.0, flags.1) }.is_ok()
 }
 
@@ -218,5 +257,49 @@ fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut
             // SAFETY: without SA_SIGINFO it is a function of one argument.
             unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: (usize, usize) = (1_000, 2_000);
+    const BETWEEN: usize = 5_000;
+    const OTHER: (usize, usize) = (8_000, 9_000);
+
+    /// Ends the use of an entry, and begins the next one.
+    fn use_again(entry: &Entry, (start, end): (usize, usize)) {
+        entry.start.store(FREE, Ordering::SeqCst);
+        assert!(entry.claim() && !entry.claim());
+        entry.begin(start, end);
+    }
+
+    #[test]
+    fn an_entry_holds_its_range_while_it_is_used() {
+        let entry = Entry::claimed();
+        assert!(!entry.holds(CLAIMED) && !entry.holds(0));
+        entry.begin(ONE.0, ONE.1);
+        assert!(
+            entry.holds(ONE.0) && entry.holds(ONE.1 - 1) && !entry.holds(ONE.1) && !entry.holds(ONE.0 - 1)
+        );
+        use_again(&entry, OTHER);
+        assert!(entry.holds(OTHER.0) && !entry.holds(ONE.0));
+        entry.start.store(FREE, Ordering::SeqCst);
+        assert!(!entry.holds(OTHER.0) && !entry.holds(FREE));
+    }
+
+    /// The entry is used for another one between the two steps of a look. The page between the mappings is not ours.
+    #[test]
+    fn what_lies_between_two_mappings_is_in_neither() {
+        let entry = Entry::claimed();
+        entry.begin(ONE.0, ONE.1);
+        assert!(!entry.holds_while(BETWEEN, || use_again(&entry, OTHER)));
+        // Nor if the first mapping's place is used a third time.
+        use_again(&entry, ONE);
+        let twice = || [OTHER, ONE, OTHER].into_iter().for_each(|range| use_again(&entry, range));
+        assert!(!entry.holds_while(BETWEEN, twice));
+        use_again(&entry, ONE);
+        assert!(entry.holds_while(ONE.0, || ()));
     }
 }

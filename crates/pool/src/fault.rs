@@ -6,13 +6,14 @@
 //!    each of which then tries for itself: a failure is not cached.
 //! 4. Under the lock: unlink any other page at that unit, link, queue, wake the waiters.
 
+mod give;
+
 use crate::exhausted::exhausted;
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::growth::Growth;
 use crate::huge::{HugePages, MemoryPages};
 use crate::ledger::Ledger;
 use crate::policy::{self, Fate, Policy};
-use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
 use base::{PagePtr, Result, background};
@@ -310,75 +311,6 @@ impl Misses {
         if self.ledger.take_refusal() {
             state.refusals += 1;
             state.wants_others |= state.refusals % REFUSALS_A_WISH == 1;
-        }
-    }
-
-    /// Frees about `bytes`, by whole chunks: those whose pages are used least. [`Need::Wish`] frees chunks of which
-    /// less than a quarter was used since the last look, and never the last chunk.
-    pub(crate) fn give(&self, bytes: usize, need: Need) -> Given {
-        let before = self.ledger.used_bytes();
-        let mut state = lock(&self.state);
-        let state = &mut *state;
-        state.limbo.reclaim(&self.frames, &self.slots);
-        let bytes = if need == Need::Must { state.growth.gift(before, bytes) } else { bytes };
-        let chunk_bytes = self.page_bytes * self.frames.chunk_frames();
-        let given = || before.saturating_sub(self.ledger.used_bytes());
-        let mut by_use = None;
-        let chunks_before = state.counts.given_chunks;
-        while given() + state.limbo.leaving() * chunk_bytes < bytes {
-            let by_use = by_use.get_or_insert_with(|| self.by_use(state, need).into_iter());
-            let Some(chunk) = by_use.next() else { break };
-            for number in self.numbers(chunk) {
-                if state.policy.is_queued(number) {
-                    state.policy.remove(number);
-                    self.frames.unlink(number, &mut state.limbo);
-                }
-            }
-            state.limbo.leave(&self.frames, chunk);
-            state.counts.given_chunks += 1;
-        }
-        if need == Need::Must && state.counts.given_chunks > chunks_before {
-            state.growth.given(before);
-        }
-        state.limbo.reclaim(&self.frames, &self.slots);
-        match given() {
-            0 if state.limbo.leaving() > 0 => Given::Soon,
-            given => Given::Bytes(given),
-        }
-    }
-
-    /// Returns the chunks to free, in order: chunks without a frame that a loader holds, the least recently used pages
-    /// first. O(frames).
-    fn by_use(&self, state: &mut State, need: Need) -> Vec<usize> {
-        let chunk_frames = self.frames.chunk_frames();
-        let mut idle = vec![0; state.limbo.places()];
-        state.limbo.idle().for_each(|number| idle[self.frames.chunk_of(number)] += 1);
-        let used = |chunk: usize| {
-            let queued = self.numbers(chunk).filter(|&number| state.policy.is_queued(number));
-            let touched = queued.map(|number| self.frames.is_touched(number));
-            touched.fold((0, 0), |(pages, used), (visited, pinned)| {
-                (pages + 1, used + usize::from(visited) + chunk_frames * usize::from(pinned))
-            })
-        };
-        let uses = state.limbo.staying().map(|chunk| (chunk, used(chunk)));
-        let whole = uses.filter(|&(chunk, (pages, _))| pages + idle[chunk] == chunk_frames);
-        let mut chunks: Vec<_> = whole.map(|(chunk, (_, used))| (used, chunk)).collect();
-        chunks.sort_unstable();
-        if need == Need::Wish {
-            let spared = |&(used, _): &(usize, usize)| used * 4 >= chunk_frames;
-            if let Some(&(_, chunk)) = chunks.first().filter(|first| spared(first)) {
-                self.give_second_chance(state, chunk);
-            }
-            chunks.retain(|chunk| !spared(chunk));
-            chunks.truncate(state.limbo.staying().count().saturating_sub(1));
-        }
-        chunks.into_iter().map(|(_, chunk)| chunk).collect()
-    }
-
-    /// Clears the visited bits of a chunk, so that the next [`Need::Wish`] can free it if it is not used again.
-    fn give_second_chance(&self, state: &State, chunk: usize) {
-        for number in self.numbers(chunk).filter(|&number| state.policy.is_queued(number)) {
-            self.frames.take_touched(number);
         }
     }
 

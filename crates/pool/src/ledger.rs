@@ -8,6 +8,10 @@ use std::sync::Arc;
 /// used by a call: two paths down a tree of pages at their usual heights.
 pub const OVERDRAFT_PAGES: usize = 8;
 
+/// The part of the budget in which pages may be kept although others need the memory: by pins, and as the last frames
+/// of pools.
+pub(crate) const KEPT_PART: usize = 8;
+
 /// One pool's account.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -46,6 +50,12 @@ impl Ledger {
 
     pub(crate) fn overdrawn_bytes(&self) -> usize {
         self.overdrawn.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether each database of the budget may keep `bytes`, together at most [`KEPT_PART`] of it.
+    pub(crate) fn can_spare_for_each(&self, bytes: usize) -> bool {
+        let budget = self.account.budget();
+        budget.members().saturating_mul(bytes) <= budget.limit_bytes() / KEPT_PART
     }
 
     /// Takes `bytes` from the limit and from the budget, or from neither.

@@ -3,7 +3,7 @@
 use crate::fault::{Begun, FrameFor, Misses};
 use crate::frames::{Frames, Pin, Resident};
 use crate::hints::{Hint, Hints};
-use crate::ledger::{Ledger, Loan, OVERDRAFT_PAGES};
+use crate::ledger::{KEPT_PART, Ledger, Loan, OVERDRAFT_PAGES};
 use crate::stored::read_page;
 use base::budget::{self, Account, Given, Need};
 use base::latency::Cause;
@@ -16,9 +16,6 @@ use page::Page;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-
-/// The part of the budget in which pages may be kept.
-const KEPT_PART: usize = 8;
 
 /// The pages of a data file that are in memory.
 ///
@@ -60,7 +57,7 @@ pub struct Pool {
     misses: Misses,
     /// The most pages of the budget's databases that readers may keep.
     most_kept: usize,
-    /// The file's length in units at the last look. It seldom shrinks, and then a read detects it.
+    /// The greatest length of the file in units that was seen. It seldom shrinks, and then a read detects it.
     file_units: AtomicU64,
     /// Whether another process may write to the file.
     is_closed: AtomicBool,
@@ -266,7 +263,8 @@ impl Pool {
     }
 
     /// Frees about `bytes` of memory: the least used pages, whole chunks at a time, which may be more than requested.
-    /// Pages that calls use at this moment are freed a moment later: ask again. O(frames).
+    /// Unless `need` is [`Need::All`], the last chunk stays, if the last chunks of all databases of the budget are a
+    /// small part of it. Pages that calls use at this moment are freed a moment later: ask again. O(frames).
     pub fn give(&self, bytes: usize, need: Need) -> Given {
         self.misses.give(bytes, need)
     }
@@ -411,10 +409,13 @@ impl Pool {
     fn check_place(&self, ptr: PagePtr) -> Result<()> {
         let end = ptr.unit() + ptr.units();
         // Relaxed: the stored length only saves another look at the file.
-        if end > self.file_units.load(Ordering::Relaxed) {
-            self.file_units.store(self.file.len()? / UNIT_BYTES as u64, Ordering::Relaxed);
+        let mut file_units = self.file_units.load(Ordering::Relaxed);
+        if end > file_units {
+            file_units = self.file.len()? / UNIT_BYTES as u64;
+            // A thread that looked before the file grew must not hide what this one has seen: the stored length only
+            // grows, and the decision below is about this thread's own look.
+            self.file_units.fetch_max(file_units, Ordering::Relaxed);
         }
-        let file_units = self.file_units.load(Ordering::Relaxed);
         if ptr.unit() == 0 || ptr.flags() & PagePtr::IN_MEMORY != 0 || end > file_units {
             return Err(self.corrupt(ptr, format!("the file has {file_units} units")));
         }

@@ -15,24 +15,50 @@ use std::sync::Arc;
 /// The number of units that a chunk covers: the number of bits of a unit.
 pub(crate) const CHUNK_UNITS: u64 = UNIT_BYTES as u64 * 8;
 const WORDS: usize = UNIT_BYTES / 8;
+static NO_BITS: [u64; WORDS] = [0; WORDS];
 
-/// A bit for each unit of a chunk.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Bits(Box<[u64; WORDS]>);
+/// A bit for each unit of a chunk. It takes memory from the first bit that is set on: a sparse file may be longer than
+/// all memory, and a damaged log may refer to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Bits(Option<Box<[u64; WORDS]>>);
+
+impl PartialEq for Bits {
+    fn eq(&self, other: &Self) -> bool {
+        self.words() == other.words()
+    }
+}
 
 impl Bits {
     pub(crate) fn none() -> Self {
-        Bits(Box::new([0; WORDS]))
+        Bits(None)
+    }
+
+    /// Returns whether no bit was ever set.
+    #[inline]
+    pub(crate) fn is_blank(&self) -> bool {
+        self.0.is_none()
+    }
+
+    #[inline]
+    fn words(&self) -> &[u64; WORDS] {
+        self.0.as_deref().unwrap_or(&NO_BITS)
+    }
+
+    fn words_mut(&mut self) -> &mut [u64; WORDS] {
+        self.0.get_or_insert_with(|| Box::new(NO_BITS))
     }
 
     /// Returns the written form: little-endian words, unit 0 in bit 0 of byte 0.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
+        self.words().iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     pub(crate) fn decode(bytes: &[u8; UNIT_BYTES]) -> Self {
         let mut bits = Bits::none();
-        for (word, bytes) in bits.0.iter_mut().zip(bytes.chunks_exact(8)) {
+        if bytes.iter().all(|&byte| byte == 0) {
+            return bits;
+        }
+        for (word, bytes) in bits.words_mut().iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         }
         bits
@@ -40,15 +66,24 @@ impl Bits {
 
     #[inline]
     pub(crate) fn get(&self, at: u64) -> bool {
-        self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
+        self.word(at) >> (at % 64) & 1 == 1
+    }
+
+    /// Returns the end of the run of equal bits that begins at `from`. Looks no further than `to`.
+    pub(crate) fn run_end(&self, from: u64, to: u64) -> u64 {
+        let flip = if self.get(from) { u64::MAX } else { 0 };
+        next(from, to, |at| self.word(at) ^ flip)
     }
 
     /// Sets or clears bits `from..to`, a word at a time.
     pub(crate) fn fill(&mut self, from: u64, to: u64, value: bool) {
-        let mut at = from;
+        if !value && self.is_blank() {
+            return;
+        }
+        let (words, mut at) = (self.words_mut(), from);
         while at < to {
             let mask = word_mask(at, to);
-            let word = &mut self.0[(at / 64) as usize];
+            let word = &mut words[(at / 64) as usize];
             *word = if value { *word | mask } else { *word & !mask };
             at = (at / 64 + 1) * 64;
         }
@@ -56,10 +91,13 @@ impl Bits {
 
     /// Returns how many bits of `from..to` are set.
     pub(crate) fn count(&self, from: u64, to: u64) -> u64 {
+        if self.is_blank() {
+            return 0;
+        }
         let mut at = from;
         let mut count = 0;
         while at < to {
-            count += u64::from((self.0[(at / 64) as usize] & word_mask(at, to)).count_ones());
+            count += u64::from((self.word(at) & word_mask(at, to)).count_ones());
             at = (at / 64 + 1) * 64;
         }
         count
@@ -67,13 +105,14 @@ impl Bits {
 
     /// Returns the last set bit.
     pub(crate) fn last(&self) -> Option<u64> {
-        let index = self.0.iter().rposition(|&word| word != 0)?;
-        Some(index as u64 * 64 + 63 - u64::from(self.0[index].leading_zeros()))
+        let words = self.0.as_deref()?;
+        let index = words.iter().rposition(|&word| word != 0)?;
+        Some(index as u64 * 64 + 63 - u64::from(words[index].leading_zeros()))
     }
 
     #[inline]
     fn word(&self, at: u64) -> u64 {
-        self.0[(at / 64) as usize]
+        self.words()[(at / 64) as usize]
     }
 }
 
@@ -156,18 +195,18 @@ impl PageCount {
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) used: Bits,
-    /// The retired units. Usually `None`, because there are none.
-    pub(crate) held: Option<Bits>,
+    /// The retired units.
+    pub(crate) held: Bits,
     pub(crate) saved: Option<Bits>,
     /// The place of the chunk in the last save.
     pub(crate) place: Option<PagePtr>,
     pub(crate) free: u64,
     pub(crate) no_fit: u64,
     pub(crate) first_free: u64,
-    /// The units that take no disk space. `None` while none is known.
-    pub(crate) holes: Option<Bits>,
-    /// The units, including used ones, that are known to have their disk space. `None` while none is known.
-    pub(crate) firm: Option<Bits>,
+    /// The units that are known to take no disk space.
+    pub(crate) holes: Bits,
+    /// The units, including used ones, that are known to have their disk space.
+    pub(crate) firm: Bits,
     /// The bits of the last save, once they were requested; `None` if they have changed since.
     pub(crate) reached: Option<Arc<Bits>>,
 }
@@ -177,14 +216,14 @@ impl Chunk {
     pub(crate) fn fresh() -> Self {
         Chunk {
             used: Bits::none(),
-            held: None,
+            held: Bits::none(),
             saved: Some(Bits::none()),
             place: None,
             free: 0,
             no_fit: u64::MAX,
             first_free: 0,
-            holes: None,
-            firm: None,
+            holes: Bits::none(),
+            firm: Bits::none(),
             reached: None,
         }
     }
@@ -195,14 +234,14 @@ impl Chunk {
         let (no_fit, first_free) = (u64::MAX, 0);
         Chunk {
             used,
-            held: None,
+            held: Bits::none(),
             saved: None,
             place: Some(place),
             free,
             no_fit,
             first_free,
-            holes: None,
-            firm: None,
+            holes: Bits::none(),
+            firm: Bits::none(),
             reached: None,
         }
     }
@@ -218,21 +257,11 @@ impl Chunk {
         }
     }
 
-    pub(crate) fn firm_mut(&mut self) -> &mut Bits {
-        self.firm.get_or_insert_with(Bits::none)
-    }
-
-    pub(crate) fn held_mut(&mut self) -> &mut Bits {
-        self.held.get_or_insert_with(Bits::none)
-    }
-
     /// Marks the free units `from..to` as used.
     pub(crate) fn take(&mut self, from: u64, to: u64) {
         self.used.fill(from, to, true);
         self.free -= to - from;
-        if let Some(holes) = &mut self.holes {
-            holes.fill(from, to, false);
-        }
+        self.holes.fill(from, to, false);
         if from <= self.first_free && self.first_free < to {
             self.first_free = to;
         }
@@ -246,22 +275,22 @@ impl Chunk {
 
     /// Returns how many free units take disk space, as far as is known.
     pub(crate) fn backed(&self) -> u64 {
-        self.free - self.holes.as_ref().map_or(0, |holes| holes.count(0, CHUNK_UNITS))
+        self.free - self.holes.count(0, CHUNK_UNITS)
     }
 
     #[inline]
     fn taken_word(&self, at: u64) -> u64 {
-        self.used.word(at) | self.held.as_ref().map_or(0, |held| held.word(at))
+        self.used.word(at) | self.held.word(at)
     }
 
     #[inline]
     fn firm_word(&self, at: u64) -> u64 {
-        self.firm.as_ref().map_or(0, |firm| firm.word(at)) & !self.taken_word(at)
+        self.firm.word(at) & !self.taken_word(at)
     }
 
     /// Returns the first free firm unit in `from..to`, or `to`.
     pub(crate) fn next_firm(&self, from: u64, to: u64) -> u64 {
-        if self.firm.is_none() { to } else { next(from, to, |at| self.firm_word(at)) }
+        if self.firm.is_blank() { to } else { next(from, to, |at| self.firm_word(at)) }
     }
 
     /// Returns the first unit in `from..to` that is not both free and firm, or `to`.
@@ -271,7 +300,7 @@ impl Chunk {
 
     /// Counts the free firm units among the first `len`, a word at a time: a map has tens of thousands of short runs.
     pub(crate) fn count_firm(&self, len: u64, count: &mut PageCount) {
-        if self.firm.is_none() {
+        if self.firm.is_blank() {
             return count.end_run();
         }
         for at in (0..len).step_by(64) {
@@ -298,22 +327,17 @@ impl Chunk {
 
     /// Returns the next run, in `from..to`, of free units that take disk space.
     pub(crate) fn next_backed_run(&self, from: u64, to: u64) -> Option<(u64, u64)> {
-        let other = |at| self.taken_word(at) | self.holes.as_ref().map_or(0, |holes| holes.word(at));
+        let other = |at| self.taken_word(at) | self.holes.word(at);
         let begin = next(from, to, |at| !other(at));
         (begin < to).then(|| (begin, next(begin, to, other)))
     }
 
     /// Counts the free units among the first `units`, the only ones that the map covers.
     pub(crate) fn recount(&mut self, units: u64) {
-        let held = self.held.as_ref().map_or(0, |held| held.count(0, units));
-        self.free = units - self.used.count(0, units) - held;
+        self.free = units - self.used.count(0, units) - self.held.count(0, units);
         (self.no_fit, self.first_free) = (u64::MAX, 0);
-        if let Some(holes) = &mut self.holes {
-            holes.fill(units, CHUNK_UNITS, false);
-        }
-        if let Some(firm) = &mut self.firm {
-            firm.fill(units, CHUNK_UNITS, false);
-        }
+        self.holes.fill(units, CHUNK_UNITS, false);
+        self.firm.fill(units, CHUNK_UNITS, false);
     }
 }
 
@@ -337,7 +361,7 @@ mod tests {
             }
             for (at, _) in is_firm.iter().enumerate().filter(|(_, is_firm)| **is_firm) {
                 let (index, at) = (at as u64 / CHUNK_UNITS, at as u64 % CHUNK_UNITS);
-                chunks[index as usize].firm_mut().fill(at, at + 1, true);
+                chunks[index as usize].firm.fill(at, at + 1, true);
             }
             for page_units in [1, 4, 16] {
                 let mut count = PageCount::new(page_units);

@@ -193,7 +193,7 @@ impl Space {
             return Ok(());
         }
         let known: Vec<Extent> = self.firm_runs(after).collect();
-        self.each_chunk_untouched(after, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
+        self.each_chunk_untouched(after, |chunk, from, to| chunk.firm.fill(from, to, false));
         let Reserve { units, page_units, .. } = self.kept;
         let asked = self.firm_up(units, page_units);
         // These units have their blocks until they are cut off.
@@ -228,7 +228,7 @@ impl Space {
     }
 
     /// Returns the first unit in `from..to` that `next` finds in its chunk, or `to`.
-    fn next_in_chunks(&self, from: u64, to: u64, next: impl Fn(&Chunk, u64, u64) -> u64) -> u64 {
+    pub(crate) fn next_in_chunks(&self, from: u64, to: u64, next: impl Fn(&Chunk, u64, u64) -> u64) -> u64 {
         let mut at = from;
         while at < to {
             let base = at / CHUNK_UNITS * CHUNK_UNITS;
@@ -390,7 +390,7 @@ impl Space {
     fn is_firm(&mut self, extent: Extent) -> bool {
         let mut is_firm = true;
         self.each_chunk_untouched(extent, |chunk, from, to| {
-            is_firm &= chunk.firm.as_ref().is_some_and(|firm| firm.count(from, to) == to - from);
+            is_firm &= chunk.firm.count(from, to) == to - from;
         });
         is_firm
     }
@@ -398,10 +398,8 @@ impl Space {
     /// Records that each of these units has its block.
     pub(crate) fn note_firm(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk: &mut Chunk, from, to| {
-            chunk.firm_mut().fill(from, to, true);
-            if let Some(holes) = &mut chunk.holes {
-                holes.fill(from, to, false);
-            }
+            chunk.firm.fill(from, to, true);
+            chunk.holes.fill(from, to, false);
         });
     }
 }

@@ -25,9 +25,11 @@ mod place;
 mod reached;
 pub mod root;
 mod save;
+#[cfg(test)]
+mod tests;
 mod trim;
 
-pub use check::CheckReport;
+pub use check::{CheckReport, SavedMap};
 pub use firm::Firm;
 pub use map::{Space, SpaceStats};
 pub use named::NamedNeed;

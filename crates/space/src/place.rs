@@ -173,10 +173,8 @@ impl Space {
     /// Records that the file system keeps no block of these free units.
     pub(crate) fn note_holes(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk: &mut Chunk, from, to| {
-            chunk.holes.get_or_insert_with(crate::chunk::Bits::none).fill(from, to, true);
-            if let Some(firm) = &mut chunk.firm {
-                firm.fill(from, to, false);
-            }
+            chunk.holes.fill(from, to, true);
+            chunk.firm.fill(from, to, false);
         });
     }
 }

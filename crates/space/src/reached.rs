@@ -14,8 +14,8 @@
 //!
 //! Memory: 4 KiB for each changed chunk (128 MiB of file) and checkpoint that is read.
 
-use crate::chunk::{Bits, CHUNK_UNITS};
-use crate::map::{Retired, Space};
+use crate::chunk::{Bits, CHUNK_UNITS, Chunk};
+use crate::map::{MAX_UNITS, Retired, Space};
 use crate::named::NamedNeed;
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
@@ -77,18 +77,7 @@ impl Space {
     /// Applies rule 2.
     pub(crate) fn reach_adopted(&mut self, extent: Extent) {
         let birth = self.reached.births.get(&extent.unit).copied().unwrap_or(CheckpointNo(0));
-        for (_, chunks) in self.reached.maps.range_mut(birth..) {
-            let mut at = extent.unit;
-            while at < extent.end() {
-                let (index, base) = ((at / CHUNK_UNITS) as usize, at / CHUNK_UNITS * CHUNK_UNITS);
-                let to = (extent.end() - base).min(CHUNK_UNITS);
-                if index >= chunks.len() {
-                    chunks.resize_with(index + 1, || Arc::new(Bits::none()));
-                }
-                Arc::make_mut(&mut chunks[index]).fill(at - base, to, true);
-                at = base + to;
-            }
-        }
+        self.reached.maps.range_mut(birth..).for_each(|(_, chunks)| add(chunks, extent));
     }
 
     /// Splits `retired`, which checkpoint `at` does not reach, into what one of `readers` (ascending) reaches, with the
@@ -120,6 +109,11 @@ impl Space {
             }
         }
         (kept, free)
+    }
+
+    /// Returns the used units of checkpoint `at`, by chunk, if they are known.
+    pub(crate) fn reached_by(&self, at: CheckpointNo) -> Option<&Vec<Arc<Bits>>> {
+        self.reached.maps.get(&at)
     }
 
     /// Drops the maps that are no longer needed.
@@ -154,21 +148,23 @@ impl Space {
     /// # Errors
     /// [`Corruption`](base::ErrorKind::Corruption) if the extent is past the file's end.
     pub fn keep_named(&mut self, unit: u64, units: u64, absorbed: CommitTs) -> Result<()> {
-        let file_units = self.file.len()? / UNIT_BYTES as u64;
+        let file_units = (self.file.len()? / UNIT_BYTES as u64).min(MAX_UNITS);
         if unit < self.reserved || units == 0 || unit.checked_add(units).is_none_or(|end| end > file_units) {
             return Err(self.corrupt(format!("the log refers to units {unit}+{units} of {file_units}")));
         }
         if unit + units > self.units {
             self.cover(unit + units);
         }
-        for unit in unit..unit + units {
-            let one = Extent { unit, units: 1 };
-            if self.is_free(one) {
-                self.set_used(one);
-                self.set_held(one);
-                let (at, birth) = self.newest_reached();
-                self.retired.entry(at).or_default().push(Retired { extent: one, birth });
-            }
+        let (at, birth) = self.newest_reached();
+        let end = unit + units;
+        let mut from = self.next_in_chunks(unit, end, Chunk::next_free);
+        while from < end {
+            let to = self.next_in_chunks(from, end, Chunk::next_taken);
+            let extent = Extent { unit: from, units: to - from };
+            self.set_used(extent);
+            self.set_held(extent);
+            self.retired.entry(at).or_default().push(Retired { extent, birth });
+            from = self.next_in_chunks(to, end, Chunk::next_free);
         }
         self.named.lists.entry(absorbed).or_default().insert(unit, units);
         Ok(())
@@ -187,16 +183,36 @@ impl Space {
     }
 }
 
+/// Adds an extent to the used units in `chunks`.
+pub(crate) fn add(chunks: &mut Vec<Arc<Bits>>, extent: Extent) {
+    let mut at = extent.unit;
+    while at < extent.end() {
+        let (index, base) = ((at / CHUNK_UNITS) as usize, at / CHUNK_UNITS * CHUNK_UNITS);
+        let to = (extent.end() - base).min(CHUNK_UNITS);
+        if index >= chunks.len() {
+            chunks.resize_with(index + 1, || Arc::new(Bits::none()));
+        }
+        Arc::make_mut(&mut chunks[index]).fill(at - base, to, true);
+        at = base + to;
+    }
+}
+
 /// Calls `show` with the parts of `extent`, from left to right, whose units are all set in `chunks` or all clear.
+/// O(units / 64).
 fn split(chunks: &[Arc<Bits>], extent: Extent, mut show: impl FnMut(Extent, bool)) {
-    let is_set = |unit: u64| {
-        chunks.get((unit / CHUNK_UNITS) as usize).is_some_and(|bits| bits.get(unit % CHUNK_UNITS))
-    };
-    let mut from = extent.unit;
-    while from < extent.end() {
-        let is_read = is_set(from);
-        let to = (from + 1..extent.end()).find(|&unit| is_set(unit) != is_read).unwrap_or(extent.end());
-        show(Extent { unit: from, units: to - from }, is_read);
-        from = to;
+    let none = Bits::none();
+    let (mut part, mut is_read) = (Extent { unit: extent.unit, units: 0 }, false);
+    while part.end() < extent.end() {
+        let (at, base) = (part.end(), part.end() / CHUNK_UNITS * CHUNK_UNITS);
+        let bits = chunks.get((at / CHUNK_UNITS) as usize).map_or(&none, |bits| &**bits);
+        if part.units > 0 && bits.get(at - base) != is_read {
+            show(part, is_read);
+            part = Extent { unit: at, units: 0 };
+        }
+        is_read = bits.get(at - base);
+        part.units = base + bits.run_end(at - base, CHUNK_UNITS.min(extent.end() - base)) - part.unit;
+    }
+    if part.units > 0 {
+        show(part, is_read);
     }
 }

@@ -90,8 +90,11 @@ impl MemoryCategory {
 pub enum Need {
     /// Another database needs memory for pages: evict pages that were not used lately.
     Wish,
-    /// A caller waits and cannot continue without the memory: evict the least used pages.
+    /// A caller waits and cannot continue without the memory: evict the least used pages, but leave some frames if that
+    /// costs the budget little.
     Must,
+    /// The database is closed: free everything that no reader holds.
+    All,
 }
 
 /// The number of times that a charge asks for memory before it is refused. Each round waits for calls that use pages at

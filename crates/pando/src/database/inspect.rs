@@ -10,8 +10,9 @@ use store::stats::{Stats, TableStats};
 use store::{OpenReader, ReaderId};
 
 impl Database {
-    /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum and
-    /// structural rule. Commits continue, but checkpoints wait.
+    /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum
+    /// and structural rule. Commits and checkpoints go on: what the view reaches is kept until the check ends, so the
+    /// data file may grow as it does during a backup.
     ///
     /// # Errors
     /// `Corruption` with the first problem; `Closed`.
@@ -20,14 +21,12 @@ impl Database {
     }
 
     /// Checks the database as [`Database::check`] does, but continues after a problem, and returns all counts and all
-    /// problems.
-    ///
-    /// Calls `progress` with the counts after each table; `progress` [can end the check](ProgressResult). It may read,
-    /// but should not write, because a write can wait for a checkpoint. In it, [`Database::checkpoint`], `compact`,
-    /// `check` and `close` fail with `Invalid`.
+    /// problems. Calls `progress` with the counts after each table; `progress` [can end the check](ProgressResult), and
+    /// may read and write. In it, [`Database::checkpoint`], `compact`, `check` and `close` fail with `Invalid`.
     ///
     /// # Errors
-    /// `Closed`, and those of `progress`. Problems are not errors here: the findings list them.
+    /// `Closed`, also if another thread closes the database meanwhile, and those of `progress`. Problems are not errors
+    /// here: the findings list them.
     pub fn check_all<R: ProgressResult>(&self, mut progress: impl FnMut(&Report) -> R) -> Result<Findings> {
         self.shared.store.check_all(&mut |report| progress(report).into_result())
     }

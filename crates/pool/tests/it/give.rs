@@ -25,6 +25,10 @@ fn giving_takes_the_least_used_chunks_and_growing_takes_their_places() {
             assert!(left.frames < full.frames && left.pages <= left.frames, "round {round}: {left:?}");
         }
         let Given::Bytes(_) = fixture.pool.give(usize::MAX, Need::Must) else { panic!("nobody looks") };
+        let last = fixture.pool.stats();
+        assert_eq!(last.frames, (1 << 20) / 16 / 4096, "one chunk: a read needs no overdraft");
+        assert_eq!(fixture.pool.give(usize::MAX, Need::Must), Given::Bytes(0));
+        let Given::Bytes(_) = fixture.pool.give(usize::MAX, Need::All) else { panic!("nobody looks") };
         let none = fixture.pool.stats();
         assert_eq!((none.frames, none.pages), (0, 0));
         assert!(none.bytes < 32 << 10, "the table and the directory stay: {none:?}");

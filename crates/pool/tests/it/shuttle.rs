@@ -5,8 +5,11 @@
 #![cfg(shuttle)]
 
 use crate::common::{Fixture, content};
+use base::Result;
 use base::budget::Need;
+use io::{Dir, File, FileId, LogMap, MemDir};
 use shuttle::scheduler::RandomScheduler;
+use shuttle::sync::atomic::{AtomicU32, Ordering};
 use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
 
@@ -80,9 +83,81 @@ fn readers_see_their_pages_whatever_is_given_back() {
             thread::yield_now();
         }
         readers.into_iter().for_each(|reader| reader.join().unwrap());
-        let _ = fixture.pool.give(usize::MAX, Need::Must);
+        let _ = fixture.pool.give(usize::MAX, Need::All);
         assert_eq!(fixture.pool.stats().frames, 0, "a chunk stayed");
     });
+}
+
+/// A reader that looked at the file's length before the file grew, and notes it late, must not make another reader
+/// take the pointer to a new page for a damaged one.
+#[test]
+fn a_page_at_the_end_of_a_file_that_has_just_grown_is_found() {
+    check(|| {
+        let inner = MemDir::new().create("data").unwrap();
+        let file = Arc::new(Late { inner, looks: AtomicU32::new(0) });
+        let fixture = Arc::new(Fixture::over(file.clone(), PAGE_BYTES, 8 << 20, 8 << 20));
+        let first = fixture.write(1, 0);
+        let before = thread::spawn({
+            let fixture = fixture.clone();
+            move || fixture.with_reader(|reader| assert_eq!(fixture.read(reader, first).unwrap(), (1, 0)))
+        });
+        file.wait_for_looks(1);
+        let second = fixture.write(2, 0);
+        fixture.with_reader(|reader| assert_eq!(fixture.read(reader, second).unwrap(), (2, 0)));
+        before.join().unwrap();
+    });
+}
+
+/// A file whose first call of `len` returns only after the second one has begun.
+#[derive(Debug)]
+struct Late {
+    inner: Arc<dyn File>,
+    looks: AtomicU32,
+}
+
+impl Late {
+    fn wait_for_looks(&self, looks: u32) {
+        while self.looks.load(Ordering::SeqCst) < looks {
+            thread::yield_now();
+        }
+    }
+}
+
+impl File for Late {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.inner.write_at(bytes, offset)
+    }
+    fn len(&self) -> Result<u64> {
+        let len = self.inner.len();
+        if self.looks.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.wait_for_looks(2);
+        }
+        len
+    }
+    fn id(&self) -> Result<FileId> {
+        self.inner.id()
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.inner.set_len(len)
+    }
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        self.inner.allocate_at(offset, len)
+    }
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+    fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>> {
+        self.inner.map(len)
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.discard(offset, len)
+    }
 }
 
 #[test]

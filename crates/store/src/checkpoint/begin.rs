@@ -4,6 +4,7 @@ use super::{Checkpoint, Step};
 use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
+use crate::checkpoint::tables::ChangedTables;
 use crate::state::options::MAX_SEALED;
 use crate::state::reserve::Fallback;
 use crate::state::store::Store;
@@ -69,7 +70,7 @@ impl Store {
         let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));
         // If there is nothing to merge, the log is needed from the same position as after the last checkpoint.
         let base = base.unwrap_or((last.absorbed, last.replay_from));
-        let mut checkpoint = self.checkpoint_over(last, base, sealed, &tables, None)?;
+        let mut checkpoint = self.checkpoint_over(last, base, sealed, tables, None)?;
         checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
         checkpoint.expect_compaction()?;
         Ok(Some(checkpoint))
@@ -96,7 +97,7 @@ impl Store {
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
         let Some(newest) = sealed.first() else { return Ok(None) };
         let base = (newest.sealed_at, newest.log_end);
-        self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
+        self.checkpoint_over(last, base, sealed, tables, None).map(Some)
     }
 
     /// Begins a checkpoint of everything committed so far, even if there is nothing to merge, that may also move pages.
@@ -117,7 +118,7 @@ impl Store {
             None => (committer.last, self.log.end()),
         };
         drop(committer);
-        self.checkpoint_over(last, base, sealed, &tables, moves)
+        self.checkpoint_over(last, base, sealed, tables, moves)
     }
 
     /// Begins a checkpoint that merges `sealed`, newest first, and after which recovery begins at (timestamp, log
@@ -127,7 +128,7 @@ impl Store {
         last: MutexGuard<'s, Superblock>,
         (absorbed, replay_from): (CommitTs, log::Position),
         mut sealed: Vec<SealedMemtable>,
-        tables: &Tables,
+        tables: Arc<Tables>,
         moves: Option<Moves>,
     ) -> Result<Checkpoint<'s>> {
         // Transactions that were open when the last checkpoint ended have kept the pages that it replaced. By now most
@@ -155,7 +156,7 @@ impl Store {
             last,
             next,
             sealed,
-            tables: tables.clone(),
+            tables: ChangedTables::new(tables),
             to_absorb: written.into_iter().collect(),
             to_compact: VecDeque::new(),
             quota: Quota { bytes: 0, wholly: false },

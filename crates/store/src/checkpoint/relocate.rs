@@ -44,9 +44,7 @@ impl Checkpoint<'_> {
             work.units = work.units.min(store.reserve_room_bytes() / UNIT_BYTES as u64 / 4);
         }
         let from = store.upkeep.relocation().take().unwrap_or((TableId(0), 0, Vec::new()));
-        let Some((table, layout)) = self.tables.iter().find(|(table, _)| *table >= from.0) else {
-            return Ok(false);
-        };
+        let Some((table, layout)) = self.tables.from(from.0).next() else { return Ok(false) };
         let (at, key) = if table == from.0 { (from.1, from.2) } else { (0, Vec::new()) };
         let Some(&run) = layout.runs().get(at) else {
             *store.upkeep.relocation() = Some((TableId(table.0 + 1), 0, Vec::new()));

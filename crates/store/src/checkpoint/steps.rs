@@ -25,11 +25,12 @@
 use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
+use crate::checkpoint::tables::ChangedTables;
 use crate::state::committer::Committer;
-use crate::state::reserve::{Allowance, Fallback};
+use crate::state::reserve::{Allowance, Fallback, Leaves};
 use crate::state::store::Store;
 use crate::state::superblock::Superblock;
-use crate::state::tables::{Layout, Tables};
+use crate::state::tables::Layout;
 use crate::state::view::SealedMemtable;
 use base::budget::Charge;
 use base::phases::{self, Phase};
@@ -123,7 +124,7 @@ pub struct Checkpoint<'s> {
     pub(super) next: Superblock,
     /// The memtables that are absorbed, oldest first.
     pub(super) sealed: Vec<SealedMemtable>,
-    pub(crate) tables: Tables,
+    pub(crate) tables: ChangedTables,
     pub(crate) to_absorb: VecDeque<TableId>,
     pub(crate) to_compact: VecDeque<TableId>,
     pub(crate) quota: Quota,
@@ -374,11 +375,13 @@ impl Checkpoint<'_> {
 
     fn switch(&mut self) {
         let store = self.store;
+        // All tables are gone through before commits have to wait.
+        let tables = std::mem::take(&mut self.tables).finish();
+        let leaves = Leaves::count(&tables, &self.next.physical, store.page_bytes);
         let mut committer: MutexGuard<'_, Committer> = lock(&store.committer);
         // The allowance's bound was that of the old runs.
         committer.room = Allowance::default();
-        store.reservations.note_tables(&self.tables, &self.next.physical, store.page_bytes);
-        let tables = Arc::new(std::mem::take(&mut self.tables));
+        store.reservations.note_leaves(leaves);
         store.checkpoints.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
         store.processes.show_checkpoint(store.clocks.visible(), self.next.checkpoint);

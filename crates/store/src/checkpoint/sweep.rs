@@ -111,7 +111,7 @@ impl Checkpoint<'_> {
             return Ok(false);
         }
         let Some((from, key)) = self.store.upkeep.swept().compacting.take() else { return Ok(false) };
-        let Some((table, _)) = self.tables.iter().find(|(table, _)| *table >= from) else { return Ok(false) };
+        let Some((table, _)) = self.tables.from(from).next() else { return Ok(false) };
         let key = if table == from { key } else { Vec::new() };
         let most = self.sweeps.compacting;
         let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &key, most))?;

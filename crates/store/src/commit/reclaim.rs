@@ -143,7 +143,7 @@ impl Store {
         self.views.reclaim(&self.slots);
         self.memory.idle.close();
         // A page that a reader looks at now is freed when the reader ends.
-        self.pool.give(usize::MAX, Need::Must);
+        self.pool.give(usize::MAX, Need::All);
         self.log.unmap();
         self.memory.give_back_log();
     }

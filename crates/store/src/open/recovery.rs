@@ -33,7 +33,7 @@ use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
 use crate::state::pacing::Merging;
 use crate::state::processes::{Locks, Processes};
-use crate::state::reserve::Reservations;
+use crate::state::reserve::{Leaves, Reservations};
 use crate::state::seats::{self, Needed, SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
 use crate::state::stretches::Known;
@@ -415,7 +415,8 @@ impl Parts {
             absorbed: self.superblock.absorbed,
         };
         let reservations = Reservations::default();
-        reservations.note_tables(&view.tables, &self.superblock.physical, self.superblock.page_bytes);
+        let (physical, page_bytes) = (&self.superblock.physical, self.superblock.page_bytes);
+        reservations.note_leaves(Leaves::count(&view.tables, physical, page_bytes));
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;

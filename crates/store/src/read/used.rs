@@ -10,6 +10,8 @@ use txn::positions::{FEW, Positions};
 pub(crate) struct UsedTables {
     list: Vec<(Table, Admitted)>,
     positions: Positions,
+    /// Whether a table is here by two names.
+    has_twins: bool,
 }
 
 impl UsedTables {
@@ -31,27 +33,47 @@ impl UsedTables {
     }
 
     fn find(&self, table: &Table) -> Option<usize> {
+        self.find_until(self.last(table.id())?, table)
+    }
+
+    /// Returns the position of the table's last handle.
+    fn last(&self, id: TableId) -> Option<usize> {
+        self.positions.find(&self.list, id, |(known, _)| known.id())
+    }
+
+    /// Returns the position of a handle; `last` is that of its table's last one.
+    fn find_until(&self, last: usize, table: &Table) -> Option<usize> {
         let is = |(known, _): &(Table, Admitted)| known.is(table);
-        let last = self.positions.find(&self.list, table.id(), |(known, _)| known.id())?;
         // If the last handle of the table has another name, an earlier one may have this name.
         if is(&self.list[last]) { Some(last) } else { self.list.iter().rposition(is) }
     }
 
     /// Notes what is known of a handle's table.
     pub fn note(&mut self, table: &Table, admitted: Admitted) {
-        match self.find(table) {
+        let last = self.last(table.id());
+        match last.and_then(|last| self.find_until(last, table)) {
             Some(at) => self.list[at].1 = admitted,
             None => {
+                self.has_twins |= last.is_some();
                 self.list.push((table.clone(), admitted));
                 self.positions.note_last(&self.list, |(known, _)| known.id());
             }
         }
     }
 
-    /// Forgets what is known of some tables, but not that they were used.
-    pub fn distrust(&mut self, which: impl Fn(TableId) -> bool) {
-        let tables = self.list.iter_mut().map(|(_, admitted)| admitted);
-        tables.filter(|admitted| which(admitted.id)).for_each(|admitted| admitted.good = false);
+    /// Forgets what is known of the tables, but not that they were used.
+    pub fn distrust_all(&mut self) {
+        self.list.iter_mut().for_each(|(_, admitted)| admitted.good = false);
+    }
+
+    /// Forgets what is known of a table, but not that it was used. O(1), unless a table is here by two names.
+    pub fn distrust(&mut self, id: TableId) {
+        if self.has_twins {
+            let tables = self.list.iter_mut().map(|(_, admitted)| admitted);
+            tables.filter(|admitted| admitted.id == id).for_each(|admitted| admitted.good = false);
+        } else if let Some(at) = self.last(id) {
+            self.list[at].1.good = false;
+        }
     }
 
     /// Returns the handles.
@@ -63,6 +85,7 @@ impl UsedTables {
     pub fn clear(&mut self) {
         self.list.clear();
         self.positions.clear();
+        self.has_twins = false;
     }
 }
 

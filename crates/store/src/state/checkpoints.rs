@@ -15,8 +15,8 @@ use std::thread::{self, ThreadId};
 pub(crate) struct Checkpoints {
     /// The superblock of the last checkpoint. It is locked during a checkpoint, so there is one at a time.
     superblock: Mutex<Superblock>,
-    /// The thread that holds it and calls a function of the program meanwhile.
-    caller: Mutex<Option<ThreadId>>,
+    /// The threads that check the database and call a function of the program meanwhile.
+    callers: Mutex<Vec<ThreadId>>,
     /// The number of threads that wait for it.
     waiters: AtomicU32,
     noted: AtomicU64,
@@ -30,7 +30,7 @@ impl Checkpoints {
     pub fn new(last: Superblock, tables: Arc<Tables>) -> Checkpoints {
         Checkpoints {
             superblock: Mutex::new(last),
-            caller: Mutex::new(None),
+            callers: Mutex::default(),
             waiters: AtomicU32::new(0),
             noted: AtomicU64::new(last.checkpoint.0),
             replay_from: AtomicU64::new(last.replay_from.lsn.0),
@@ -57,12 +57,12 @@ impl Checkpoints {
         try_lock(&self.superblock)
     }
 
-    /// Returns an error if this thread would wait for itself.
+    /// Returns an error in a function that a check calls on this thread: what it checks must stay.
     ///
     /// # Errors
     /// As [`Checkpoints::claim`].
     pub fn check_not_called(&self) -> Result<()> {
-        if *lock(&self.caller) == Some(thread::current().id()) {
+        if lock(&self.callers).contains(&thread::current().id()) {
             let message = "a function that is called while the database is checked can neither check, \
                            compact nor close it, nor make a checkpoint; do that after the check";
             return Err(Error::invalid(message));
@@ -70,16 +70,17 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Calls a function of the program while `_superblock` is held: what would wait for it fails there.
-    pub fn while_calling<T>(&self, _superblock: &MutexGuard<'_, Superblock>, call: impl FnOnce() -> T) -> T {
-        struct Called<'c>(&'c Mutex<Option<ThreadId>>);
+    /// Calls a function of the program during a check: [`Checkpoints::claim`] fails there.
+    pub fn while_calling<T>(&self, call: impl FnOnce() -> T) -> T {
+        struct Called<'c>(&'c Mutex<Vec<ThreadId>>);
         impl Drop for Called<'_> {
             fn drop(&mut self) {
-                *lock(self.0) = None;
+                let this = thread::current().id();
+                lock(self.0).retain(|caller| *caller != this);
             }
         }
-        *lock(&self.caller) = Some(thread::current().id());
-        let _called = Called(&self.caller);
+        lock(&self.callers).push(thread::current().id());
+        let _called = Called(&self.callers);
         call()
     }
 

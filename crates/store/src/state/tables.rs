@@ -239,16 +239,6 @@ impl Tables {
         }
     }
 
-    /// Sets or, with `None`, removes a row.
-    pub fn set(&mut self, table: TableId, layout: Option<Layout>) {
-        match (self.by_id.binary_search_by_key(&table, |row| row.0), layout) {
-            (Ok(at), Some(layout)) => self.by_id[at].1 = layout,
-            (Ok(at), None) => drop(self.by_id.remove(at)),
-            (Err(at), Some(layout)) => self.by_id.insert(at, (table, layout)),
-            (Err(_), None) => {}
-        }
-    }
-
     /// Returns a copy of the tables whose filters are not in memory.
     pub fn without_residences(&self) -> Tables {
         let mut tables = self.clone();
@@ -265,6 +255,12 @@ impl Tables {
     /// Returns all rows, by id.
     pub fn iter(&self) -> impl Iterator<Item = (TableId, &Layout)> {
         self.by_id.iter().map(|(table, layout)| (*table, layout))
+    }
+
+    /// Returns the rows of `first` and of the tables after it, by id. O(log tables) before the first.
+    pub fn from(&self, first: TableId) -> impl Iterator<Item = (TableId, &Layout)> {
+        let at = self.by_id.partition_point(|row| row.0 < first);
+        self.by_id[at..].iter().map(|(table, layout)| (*table, layout))
     }
 }
 

@@ -2,15 +2,14 @@
 
 use crate::state::attach::Attached;
 use crate::state::store::Store;
+use crate::state::superblock::RESERVED_UNITS;
 use crate::state::tables::Layout;
+use crate::watch::checked::Checked;
 use base::limits::UNIT_BYTES;
-use base::sync::lock;
 use base::{CheckpointNo, Error, Result, TableId};
 use run::check::Expected;
 use run::{Delta, Pieces, Run};
-use space::Extent;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use space::{Extent, SavedMap, Space};
 
 /// The counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,8 +73,8 @@ impl Findings {
 
 impl Store {
     /// Reads everything that the newest checkpoint reaches, and the large values that only the memtables refer to,
-    /// bypassing the pool. It verifies each checksum and structural rule, and that the space map agrees. No checkpoint
-    /// runs meanwhile; commits and reads continue.
+    /// bypassing the pool. It verifies each checksum and structural rule, and that the space map agrees. Commits, reads
+    /// and checkpoints continue; what the newest checkpoint reaches is kept until the check ends.
     ///
     /// # Errors
     /// [`base::ErrorKind::Corruption`] with the first problem.
@@ -84,24 +83,35 @@ impl Store {
         if wrong.is_empty() { Ok(report) } else { Err(wrong.swap_remove(0)) }
     }
 
-    /// Reads everything that the newest checkpoint reaches, and verifies it past the first problem. For what it
-    /// verifies see [`Store::check`]. `progress` is called with the counts after each table. It may read. A write in it
-    /// can wait for a checkpoint, which waits for the check; a checkpoint, a compaction, a second check and a close
-    /// fail there.
+    /// Reads everything that one checkpoint reaches, and verifies it past the first problem. For what it verifies see
+    /// [`Store::check`]. `progress` is called with the counts after each table. It may read and write; a checkpoint, a
+    /// compaction, a second check and a close fail there.
     ///
     /// # Errors
-    /// [`base::ErrorKind::Closed`], and those of `progress`, which end the check. Problems are not errors here.
+    /// [`base::ErrorKind::Closed`], also if the database is closed meanwhile, and those of `progress`, which end the
+    /// check. Problems are not errors here.
     pub fn check_all(&self, progress: &mut dyn FnMut(&Report) -> Result<()>) -> Result<Findings> {
         self.check_open()?;
-        let superblock = self.checkpoints.claim()?;
-        let mut findings = Findings::default();
-        let log_changes = self.views.with_current(|view| view.memtables().map(|table| table.records()).sum());
-        findings.report = Report {
+        let checked = Checked::take(self)?;
+        let found = self.check_state(&checked, progress);
+        // A process that opened the files since may have changed them: then nothing that was read is valid.
+        self.check_open()?;
+        found
+    }
+
+    fn check_state(
+        &self,
+        checked: &Checked<'_>,
+        progress: &mut dyn FnMut(&Report) -> Result<()>,
+    ) -> Result<Findings> {
+        let Checked { superblock, tables, .. } = checked;
+        let report = Report {
             checkpoint: superblock.checkpoint.0,
-            log_commits: self.last_commit().saturating_sub(superblock.absorbed.0),
-            log_changes,
+            log_commits: checked.last_commit.saturating_sub(superblock.absorbed.0),
+            log_changes: checked.changes,
             ..Report::default()
         };
+        let mut findings = Findings { report, ..Findings::default() };
         let mut extents = Vec::new();
         // A process that follows another may have read commits after later checkpoints.
         let newest = if self.is_beside() { CheckpointNo(u64::MAX - 1) } else { superblock.checkpoint };
@@ -110,7 +120,6 @@ impl Store {
         self.check_run(&superblock.physical, physical, of(physical), &mut findings, &mut extents);
         findings.report.records = 0;
         findings.report.record_bytes = 0;
-        let tables = self.views.with_current(|view| std::sync::Arc::clone(&view.tables));
         for (table, layout) in tables.iter() {
             findings.report.tables += 1;
             match layout {
@@ -126,27 +135,35 @@ impl Store {
                     });
                 }
             }
-            self.checkpoints.while_calling(&superblock, || progress(&findings.report))?;
+            self.checkpoints.while_calling(|| progress(&findings.report))?;
+            self.check_open()?;
         }
-        self.check_catalog(&tables, superblock.next_table, &mut findings);
-        for attached in &self.attached_to_view() {
+        self.check_catalog(tables, superblock.next_table, &mut findings);
+        for attached in &checked.attached {
             self.check_attached(attached, newest, &mut findings, &mut extents);
         }
-        if self.latched().is_some() || self.is_beside() {
-            // The map may be that of a checkpoint that failed halfway; nothing more is allocated from it. For another
-            // process's map it is unknown which commits it matches.
-            return Ok(findings);
-        }
-        self.check_space(extents, &mut findings);
-        match self.check_logged() {
+        let Some(map) = &checked.map else { return Ok(findings) };
+        self.check_space(map, checked, extents, &mut findings);
+        match self.check_logged(map, checked) {
             Ok(orphan_units) => findings.report.orphan_units += orphan_units,
             Err(error) => findings.add(error),
         }
         Ok(findings)
     }
 
-    fn check_space(&self, extents: Vec<Extent>, findings: &mut Findings) {
-        let found = lock(&self.space).check(extents);
+    fn check_space(
+        &self,
+        map: &SavedMap,
+        checked: &Checked<'_>,
+        extents: Vec<Extent>,
+        findings: &mut Findings,
+    ) {
+        let root = &checked.superblock.space;
+        let own = match Space::map_parts(&*self.data, self.database, RESERVED_UNITS, root) {
+            Ok(own) => own,
+            Err(error) => return findings.add(error),
+        };
+        let found = map.check(own.into_iter().map(Extent::from), extents);
         let lists = [
             ("lies outside the file", &found.outside),
             ("is used twice", &found.overlapping),
@@ -163,24 +180,9 @@ impl Store {
 
     /// Reads the large values that the memtables refer to. Returns how many units the space map has as the log's that
     /// belong neither to these nor to an unfinished transaction.
-    fn check_logged(&self) -> Result<u64> {
-        let (mut logged, unpublished_units, references, attached) = {
-            // While both are locked no value is begun, given up or committed: everything that is read is of one moment.
-            let space = lock(&self.space);
-            let _committer = lock(&self.committer);
-            let references = self.views.with_current(|view| {
-                let of = |memtable: &memtable::Memtable| {
-                    let tables = memtable.tables().into_iter();
-                    tables.flat_map(|table| memtable.large_refs(table)).collect::<Vec<_>>()
-                };
-                view.memtables().flat_map(of).collect::<Vec<_>>()
-            });
-            let logged: BTreeMap<u64, u64> =
-                space.logged().map(|extent| (extent.unit, extent.units)).collect();
-            let attached = self.attached_to_view();
-            (logged, self.early.units(), references, attached)
-        };
-        for extent in attached.iter().flat_map(|attached| &attached.extents) {
+    fn check_logged(&self, map: &SavedMap, checked: &Checked<'_>) -> Result<u64> {
+        let (mut logged, unpublished_units) = (map.logged().clone(), checked.unpublished_units);
+        for extent in checked.attached.iter().flat_map(|attached| &attached.extents) {
             if logged.remove(&extent.unit) != Some(extent.units) {
                 let file = self.data.name();
                 return Err(Error::corruption(format!(
@@ -189,7 +191,7 @@ impl Store {
             }
         }
         let mut buffer = Vec::new();
-        for large in references {
+        for &large in &checked.values {
             let pieces = Pieces::open(&self.pool, large)?;
             (0..pieces.count()).try_for_each(|at| pieces.read(&self.pool, at, &mut buffer))?;
             for ptr in pieces.extents() {
@@ -211,12 +213,6 @@ impl Store {
                 Err(Error::corruption(format!("{}: {what}", self.data.name())))
             }
         }
-    }
-
-    /// Returns the runs that no checkpoint has absorbed.
-    fn attached_to_view(&self) -> Vec<Arc<Attached>> {
-        self.views
-            .with_current(|view| view.sealed.iter().filter_map(|sealed| sealed.attached.clone()).collect())
     }
 
     /// Checks an attached run like a table's run. Its records are counted after they are absorbed.

@@ -7,3 +7,4 @@ mod explain;
 pub mod advice;
 pub mod check;
 mod check_catalog;
+mod checked;

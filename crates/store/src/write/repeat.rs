@@ -153,7 +153,7 @@ impl Repeat {
                 self.put_row(table)?;
             }
         }
-        self.tx.distrust(|_| true);
+        self.tx.distrust_all();
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl Transaction {
         let id = self.admit_name(table)?;
         self.writes_mut().delete_range(id, &[], None);
         self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
-        self.distrust(|known| known == id);
+        self.distrust(id);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Transaction {
         let row = self.row_now(table)?;
         self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
         self.put_row(name, row);
-        self.distrust(|known| known == id);
+        self.distrust(id);
         Ok(self.handle(name, row))
     }
 
@@ -177,7 +177,7 @@ impl Transaction {
             }
         };
         self.put_row(table.name(), TableRow { ttl: Some(changed), ..row });
-        self.distrust(|known| known == id);
+        self.distrust(id);
         Ok(())
     }
 

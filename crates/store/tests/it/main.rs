@@ -6,6 +6,7 @@ mod beside;
 mod beside_faults;
 mod changes;
 mod closing;
+mod check_meanwhile;
 mod consumers;
 mod cursor_mut;
 mod dead_stretches;

@@ -180,3 +180,27 @@ fn a_transaction_keeps_many_tables_apart() {
         assert!(error.to_string().contains(&name(changed)), "{changed}: {error}");
     }
 }
+
+/// All of many tables but the first and the last one are dropped in one transaction, and leave the list in one
+/// checkpoint.
+#[test]
+fn many_tables_are_dropped_in_one_checkpoint() {
+    const TABLES: u32 = 3_000;
+    let store = open(&SimDisk::new());
+    write(&store, |tx| {
+        for at in 0..TABLES {
+            let table = tx.create_table(&name(at), RequestedLayout::ALL[at as usize % 2]).unwrap();
+            tx.put(&table, b"key", b"value").unwrap();
+        }
+    });
+    store.checkpoint().unwrap();
+    write(&store, |tx| {
+        for at in 1..TABLES - 1 {
+            let table = tx.table(&name(at)).unwrap().unwrap();
+            tx.drop_table(&table).unwrap();
+            assert!(tx.put(&table, b"key", b"value").is_err(), "{at} was dropped");
+        }
+    });
+    store.checkpoint().unwrap();
+    assert_eq!(store.check().unwrap().tables, 3, "the catalog, the first and the last one");
+}

@@ -26,7 +26,10 @@ impl Fixture {
     }
 
     pub fn with_share(page_bytes: usize, limit_bytes: usize, share_bytes: usize) -> Fixture {
-        let file = MemDir::new().create("data").unwrap();
+        Fixture::over(MemDir::new().create("data").unwrap(), page_bytes, limit_bytes, share_bytes)
+    }
+
+    pub fn over(file: Arc<dyn File>, page_bytes: usize, limit_bytes: usize, share_bytes: usize) -> Fixture {
         let slots = Arc::new(Slots::new());
         let budget = Account::alone(1 << 30);
         let pool = Pool::new(file.clone(), DATABASE, page_bytes, budget.clone(), limit_bytes, slots.clone())

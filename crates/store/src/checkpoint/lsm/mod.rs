@@ -129,7 +129,8 @@ impl Checkpoint<'_> {
         for (table, layout) in self.tables.iter() {
             let Layout::Lsm(stack) = layout else { continue };
             let mut sizes = compact::sizes(stack.entries(), self.store.page_bytes);
-            if self.to_absorb.contains(&table) {
+            // They are in the order of their ids.
+            if self.to_absorb.binary_search(&table).is_ok() {
                 let bytes = self.merging_bytes() / self.to_absorb.len() as u64;
                 sizes.insert(0, plan::Size { bytes, records: 0, role: Role::Rests, filtered: true });
             }

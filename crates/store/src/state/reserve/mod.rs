@@ -136,6 +136,42 @@ impl Allowance {
     }
 }
 
+/// The leaves of all tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaves {
+    /// The leaves that a checkpoint may copy: of B+tree tables and the physical rows.
+    of_trees: u64,
+    /// The leaves of all runs.
+    all: u64,
+    /// The units that a checkpoint must merge of LSM tables that have their greatest height.
+    due_units: u64,
+}
+
+impl Leaves {
+    /// Counts the leaves of `tables` and of the physical rows. O(tables).
+    pub fn count(tables: &Tables, physical: &Run, page_bytes: usize) -> Leaves {
+        let page_units = (page_bytes / UNIT_BYTES) as u64;
+        let mut count = Leaves { of_trees: physical.leaves, all: physical.leaves, due_units: 0 };
+        for (_, layout) in tables.iter() {
+            match layout {
+                Layout::BTree(run) => {
+                    count.of_trees += run.leaves;
+                    count.all += run.leaves;
+                }
+                Layout::Lsm(stack) => {
+                    let entries = stack.entries();
+                    let leaves: u64 = entries.iter().map(|entry| entry.delta.records.leaves).sum();
+                    count.all += leaves;
+                    if entries.len() + 2 >= MOST_STACKED {
+                        count.due_units += leaves * page_units;
+                    }
+                }
+            }
+        }
+        count
+    }
+}
+
 /// What no checkpoint has absorbed yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Debt {
@@ -240,29 +276,11 @@ impl Reservations {
         if replay_from < self.gap.0.load(Ordering::SeqCst) { self.gap.1.load(Ordering::SeqCst) } else { 0 }
     }
 
-    /// Notes the present runs.
-    pub fn note_tables(&self, tables: &Tables, physical: &Run, page_bytes: usize) {
-        let page_units = (page_bytes / UNIT_BYTES) as u64;
-        let (mut trees, mut all, mut due) = (physical.leaves, physical.leaves, 0);
-        for (_, layout) in tables.iter() {
-            match layout {
-                Layout::BTree(run) => {
-                    trees += run.leaves;
-                    all += run.leaves;
-                }
-                Layout::Lsm(stack) => {
-                    let entries = stack.entries();
-                    let leaves: u64 = entries.iter().map(|entry| entry.delta.records.leaves).sum();
-                    all += leaves;
-                    if entries.len() + 2 >= MOST_STACKED {
-                        due += leaves * page_units;
-                    }
-                }
-            }
-        }
-        self.leaves.store(trees, Ordering::SeqCst);
-        self.all_leaves.store(all, Ordering::SeqCst);
-        self.due_units.store(due, Ordering::SeqCst);
+    /// Notes the leaves of the present runs.
+    pub fn note_leaves(&self, leaves: Leaves) {
+        self.leaves.store(leaves.of_trees, Ordering::SeqCst);
+        self.all_leaves.store(leaves.all, Ordering::SeqCst);
+        self.due_units.store(leaves.due_units, Ordering::SeqCst);
     }
 
     fn is_supported(&self) -> bool {

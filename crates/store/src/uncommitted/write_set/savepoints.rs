@@ -119,8 +119,9 @@ impl WriteSet {
         self.rollback_to(Savepoint { serial }).expect("the last savepoint is live");
         let last = self.savepoints.last().expect("it was just gone back to");
         for set in &mut self.tables[..self.used] {
-            let known = last.entries.iter().find(|known| known.0 == set.table);
-            set.truncate(known.map_or(0, |known| known.1));
+            // They are in the order of their ids, as the tables are.
+            let known = last.entries.binary_search_by_key(&set.table, |known| known.0);
+            set.truncate(known.map_or(0, |at| last.entries[at].1));
         }
         (self.entries, self.range_bytes) = self.count();
         self.arena.truncate(&last.arena);

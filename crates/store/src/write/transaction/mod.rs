@@ -124,7 +124,7 @@ impl Transaction {
             _ => scratch.writes.rollback_to(*savepoint)?,
         }
         // A table created since the savepoint does not exist again, and one dropped since exists again. Both were used.
-        self.distrust(|_| true);
+        self.distrust_all();
         self.undo_made_since(*savepoint);
         Ok(())
     }
@@ -282,10 +282,15 @@ impl Transaction {
         Ok(admitted)
     }
 
-    /// Makes the rows of some tables be looked up again at their next use. It is not forgotten that they were used: the
+    /// Makes the rows of all tables be looked up again at their next use. It is not forgotten that they were used: the
     /// commit checks whether another transaction dropped them.
-    pub(crate) fn distrust(&self, which: impl Fn(TableId) -> bool) {
-        self.scratch().tables.borrow_mut().distrust(which);
+    pub(crate) fn distrust_all(&self) {
+        self.scratch().tables.borrow_mut().distrust_all();
+    }
+
+    /// Does what [`Transaction::distrust_all`] does, for one table.
+    pub(crate) fn distrust(&self, id: TableId) {
+        self.scratch().tables.borrow_mut().distrust(id);
     }
 
     fn latch_check(&self) -> Result<()> {
