@@ -91,7 +91,8 @@ fn copy_to(
         if let Some(old) = old {
             call.space.erase(key, &old.header)?;
         }
-        let copy = entry.with_generation(call.space.new_collection(entry.header.kind).generation);
+        let new = if is_string { 0 } else { call.space.new_collection(entry.header.kind)?.generation };
+        let copy = entry.with_generation(new);
         for (part, value) in elements {
             call.space.put_element(&copy.header, &part, &value)?;
         }

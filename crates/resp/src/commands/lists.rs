@@ -92,7 +92,10 @@ fn push(call: &mut Call, end: End, creates: bool) -> Done {
         }
         found => found,
     };
-    let mut header = header.unwrap_or_else(|| call.space.new_collection(LIST));
+    let mut header = match header {
+        Some(header) => header,
+        None => call.space.new_collection(LIST)?,
+    };
     for value in call.from(2) {
         push_one(call, &mut header, end, value)?;
     }

@@ -165,7 +165,10 @@ pub fn smove(call: &mut Call) -> Done {
         if is_moved && from != to {
             remove(call, &mut source, member)?;
             call.space.save(from, &source, Event::SRem)?;
-            let mut target = target.unwrap_or_else(|| call.space.new_collection(SET));
+            let mut target = match target {
+                Some(target) => target,
+                None => call.space.new_collection(SET)?,
+            };
             if add(call, &mut target, member)? {
                 call.space.save(to, &target, Event::SAdd)?;
             }
@@ -216,7 +219,7 @@ fn store(call: &mut Call, how: Combine) -> Done {
     let members = combine(call, call.from(2), how)?;
     let key = call.word(1);
     call.space.remove(key)?;
-    let mut header = call.space.new_collection(SET);
+    let mut header = call.space.new_collection(SET)?;
     header.count = members.len() as u64;
     for member in &members {
         call.space.put_element(&header, member, b"")?;

@@ -85,7 +85,7 @@ fn store(call: &mut Call, intersects: bool) -> Done {
     }
     let key = call.word(1);
     call.space.remove(key)?;
-    let mut header = call.space.new_collection(Kind::Sorted);
+    let mut header = call.space.new_collection(Kind::Sorted)?;
     for (member, score) in &found {
         put(call, &mut header, member, None, *score)?;
     }
