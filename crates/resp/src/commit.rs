@@ -44,6 +44,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub enum Work {
     /// The commands from a place on, each with its index. Not all of them need to run in the same transaction.
     Commands(Arc<Vec<(usize, Command)>>, usize),
+    /// A command that pops, of a client that waits for an element.
+    Waiting(Arc<Vec<(usize, Command)>>),
     /// The commands between MULTI and EXEC, which run if the watched keys are unchanged.
     Unit(Vec<(usize, Command)>, Vec<Watched>),
     /// The removal of expired keys.
@@ -92,6 +94,7 @@ impl Job {
     fn commands(&self) -> &[(usize, Command)] {
         match &self.work {
             Work::Commands(commands, from) => &commands[*from..],
+            Work::Waiting(commands) => commands,
             Work::Unit(commands, _) => commands,
             Work::Sweep => &[],
         }
@@ -436,6 +439,14 @@ fn run_job(job: &Job, space: &mut Space<'_>, around: &Around, effects: &mut Effe
     let mut out = Out::within(&around.replying, job.protocol);
     let mut outcome = Outcome::default();
     match &job.work {
+        Work::Waiting(commands) => {
+            space.is_waiting = true;
+            for (index, command) in &**commands {
+                commands::run(*index, command, space, &mut out, around)?;
+            }
+            outcome.ran = commands.len();
+            outcome.would_block = space.would_block;
+        }
         Work::Commands(commands, from) => {
             for (index, command) in &commands[*from..] {
                 space.would_block = false;

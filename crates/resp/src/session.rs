@@ -9,11 +9,11 @@
 
 mod connection;
 mod subscriptions;
+mod waiting;
 
 use crate::commands::{self, COMMANDS, Effect};
 use crate::commit::{Job, Work, has_writes};
 use crate::fault::Fault;
-use crate::figures::Figures;
 use crate::host::Permission;
 use crate::pubsub::Mailbox;
 use crate::room::Share;
@@ -39,8 +39,6 @@ const MOST_PENDING_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 16 << 10;
 /// The last reply to a client whose token became invalid while it waited or listened.
 const INVALID_TOKEN: &str = "NOAUTH the token of this connection is no longer valid";
-/// How often a client that waits for an element is checked, and its token.
-const WAIT: Duration = Duration::from_millis(250);
 /// The shortest time between two warnings about requests of HTTP.
 const HTTP_WARNINGS: Duration = Duration::from_secs(60);
 /// How often a command is tried whose snapshot expired, or whose table was dropped.
@@ -53,22 +51,6 @@ struct Multi {
     bytes: usize,
     /// Whether one of them was refused, so that EXEC fails.
     is_broken: bool,
-}
-
-/// A client that waits for an element, as it is counted.
-struct Blocked<'f>(&'f Figures);
-
-impl<'f> Blocked<'f> {
-    fn begin(figures: &'f Figures) -> Self {
-        figures.blocked.fetch_add(1, Ordering::SeqCst);
-        Blocked(figures)
-    }
-}
-
-impl Drop for Blocked<'_> {
-    fn drop(&mut self) {
-        self.0.blocked.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// A connection.
@@ -396,87 +378,6 @@ impl Session {
             Err(reply) => self.out.error(&reply),
         }
         Ok(())
-    }
-
-    /// Runs a command that pops, and waits until there is something to pop.
-    fn wait_for(&mut self, index: usize, command: Command) {
-        let is_first = matches!(COMMANDS[index].name, "blmpop" | "bzmpop");
-        let timeout = parse_f64(&command[if is_first { 1 } else { command.len() - 1 }]);
-        let patience = match timeout {
-            Some(seconds) if (0.0..1e9).contains(&seconds) => seconds,
-            Some(seconds) if seconds < 0.0 => return self.out.error("ERR timeout is negative"),
-            _ => return self.out.error("ERR timeout is not a float or out of range"),
-        };
-        let until = (patience > 0.0).then(|| Instant::now() + Duration::from_secs_f64(patience));
-        self.flush();
-        let commands = Arc::new(vec![(index, command)]);
-        let shared = Arc::clone(&self.shared);
-        let mut is_waiting = None;
-        loop {
-            let seen = self.shared.committer.pushes.count();
-            if is_waiting.is_some() && !self.may_still_write() {
-                return;
-            }
-            let work = Work::Commands(Arc::clone(&commands), 0);
-            let job = Job::new(self.database, self.out.protocol, work);
-            match self.shared.committer.run(&job, &self.shared.around) {
-                Err(reply) => return self.out.error(&reply),
-                Ok(outcome) => {
-                    let is_late = until.is_some_and(|until| Instant::now() >= until);
-                    // A key that got another type while the client waits is as good as none.
-                    let is_other = is_waiting.is_some() && outcome.replies.bytes().starts_with(b"-WRONGTYPE");
-                    if !(outcome.would_block || is_other) || is_late {
-                        if is_other {
-                            return self.out.null_array();
-                        }
-                        return self.out.append(outcome.replies);
-                    }
-                }
-            }
-            if is_waiting.is_none() {
-                is_waiting = Some(Blocked::begin(&shared.around.figures));
-            }
-            while self.shared.committer.pushes.count() == seen {
-                let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));
-                if left.is_zero() {
-                    break;
-                }
-                self.shared.committer.pushes.wait(seen, left.min(WAIT));
-                if self.has_left() {
-                    self.is_over = true;
-                    return;
-                }
-                if !self.may_still_write() {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Asks again what the client may do. If its token does not allow writes any more, replies with an error and ends
-    /// the connection.
-    fn may_still_write(&mut self) -> bool {
-        self.permission = None;
-        let may_write = self.permission() == Permission::Write;
-        if !may_write {
-            self.out.error(INVALID_TOKEN);
-            self.is_over = true;
-        }
-        may_write
-    }
-
-    /// Returns whether the client has closed the connection, or the door is closing.
-    fn has_left(&self) -> bool {
-        if self.shared.is_ending.load(Ordering::SeqCst) {
-            return true;
-        }
-        let _ = self.stream.set_nonblocking(true);
-        let peeked = self.stream.peek(&mut [0]);
-        let _ = self.stream.set_nonblocking(false);
-        match peeked {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
-        }
     }
 
     /// Writes the replies.

@@ -327,7 +327,7 @@ pub fn lpos(call: &mut Call) -> Done {
 /// Moves an element from an end of a list to an end of a list, perhaps the same. Returns it, if there was one.
 fn move_one(call: &mut Call, from: End, to: End) -> Done<Option<Vec<u8>>> {
     let (source_key, target_key) = (call.word(1), call.word(2));
-    let Some(mut source) = call.space.collection_to_write(source_key, LIST)? else { return Ok(None) };
+    let Some(mut source) = call.space.collection_to_pop(source_key, LIST)? else { return Ok(None) };
     if source_key == target_key {
         let value = pop_one(call, &mut source, from)?;
         push_one(call, &mut source, to, &value)?;
@@ -361,7 +361,7 @@ pub fn rpoplpush(call: &mut Call) -> Done {
 /// Pops from the first of several lists that exists.
 fn pop_first(call: &mut Call, end: End) -> Done {
     pop_from_first(call, call.keys_before_timeout(), |call, key| {
-        let Some(mut header) = call.space.collection_to_write(key, LIST)? else { return Ok(false) };
+        let Some(mut header) = call.space.collection_to_pop(key, LIST)? else { return Ok(false) };
         call.out.array(2);
         call.out.bulk(key);
         reply_popped(call, key, &mut header, end, 1)?;
@@ -375,7 +375,7 @@ fn pop_many(call: &mut Call, at: usize) -> Done {
     let end = End::parse(call.words.get(next).ok_or(Fault::SYNTAX)?)?;
     let most = popped_count(call, next + 1)?;
     pop_from_first(call, keys, |call, key| {
-        let Some(mut header) = call.space.collection_to_write(key, LIST)? else { return Ok(false) };
+        let Some(mut header) = call.space.collection_to_pop(key, LIST)? else { return Ok(false) };
         let count = most.min(header.count);
         call.out.array(2);
         call.out.bulk(key);

@@ -10,3 +10,4 @@ mod model;
 mod revoked;
 mod strings;
 mod transactions;
+mod waiting;
