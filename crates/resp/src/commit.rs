@@ -17,7 +17,7 @@ use crate::layout::{LAYOUT, LAYOUT_KEY};
 use crate::space::{Source, Space};
 use crate::tables::{DATABASES, Slot, Tables, refusal, table_name};
 use crate::versions::Versions;
-use crate::watched::{self, Watched};
+use crate::watched::{self, Watches};
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::Command;
 use pando::{Durability, Error, ErrorKind, Isolation, Result, TransactionOptions};
@@ -47,7 +47,7 @@ pub enum Work {
     /// A command that pops, of a client that waits for an element.
     Waiting(Arc<Vec<(usize, Command)>>),
     /// The commands between MULTI and EXEC, which run if the watched keys are unchanged.
-    Unit(Vec<(usize, Command)>, Vec<Watched>),
+    Unit(Vec<(usize, Command)>, Watches),
     /// The removal of expired keys.
     Sweep,
 }

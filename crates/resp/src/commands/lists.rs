@@ -2,7 +2,7 @@
 //! same whatever the length, and one inside moves those after it.
 
 use super::call::{
-    Call, asked_count, bounds, charge, counted_keys, pop_from_first, popped_count, reply_elements, reply_len,
+    Call, asked_count, bounds, counted_keys, pop_from_first, popped_count, reply_elements, reply_len,
 };
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
@@ -51,9 +51,9 @@ fn element(call: &Call, header: &Header, at: u64) -> Done<Vec<u8>> {
 
 /// Returns all elements.
 fn all(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
-    let (mut elements, mut bytes) = (Vec::new(), 0);
+    let mut elements = Vec::new();
     call.space.each_element(header, &Parts::ALL, |_, value| {
-        charge(&mut bytes, value.len())?;
+        call.charge(value.len())?;
         elements.push(value.to_vec());
         Ok(true)
     })?;
@@ -246,9 +246,9 @@ pub fn lrem(call: &mut Call) -> Done {
         doomed.sort_unstable();
         removed = doomed.len();
         if let Some(&first) = doomed.first() {
-            let is_doomed = |at: &usize| doomed.binary_search(at).is_ok();
-            let rest: Vec<Vec<u8>> =
-                (first..all.len()).filter(|at| !is_doomed(at)).map(|at| all[at].clone()).collect();
+            let rest = all.into_iter().enumerate().skip(first);
+            let rest = rest.filter(|(at, _)| doomed.binary_search(at).is_err());
+            let rest: Vec<Vec<u8>> = rest.map(|(_, value)| value).collect();
             replace_rest(call, &mut header, first as u64, &rest)?;
             call.space.save(key, &header, Event::LRem)?;
         }
@@ -268,14 +268,13 @@ pub fn linsert(call: &mut Call) -> Done {
         call.out.integer(0);
         return Ok(());
     };
-    let all = all(call, &header)?;
+    let mut all = all(call, &header)?;
     let Some(found) = all.iter().position(|value| value == pivot) else {
         call.out.integer(-1);
         return Ok(());
     };
     let at = found + usize::from(!is_before);
-    let rest: Vec<Vec<u8>> =
-        std::iter::once(call.word(4).to_vec()).chain(all[at..].iter().cloned()).collect();
+    let rest: Vec<Vec<u8>> = std::iter::once(call.word(4).to_vec()).chain(all.drain(at..)).collect();
     replace_rest(call, &mut header, at as u64, &rest)?;
     call.space.save(key, &header, Event::LInsert)?;
     call.out.integer(header.count as i64);

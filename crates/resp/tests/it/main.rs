@@ -5,6 +5,7 @@ mod collections;
 mod expiry;
 mod hostile;
 mod keys;
+mod memory;
 mod messages;
 mod model;
 mod revoked;
