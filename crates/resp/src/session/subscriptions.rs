@@ -70,9 +70,12 @@ impl Session {
         // Earlier replies come before the confirmation, which goes into the mailbox with the subscription.
         self.flush();
         let is_about_keys = command.from(1).any(|name| name.starts_with(b"__key")) || is_pattern;
-        if is_about_keys {
-            self.shared.notifier.start(self.shared.host.database(), &self.shared.around)?;
-        }
+        let shared = Arc::clone(&self.shared);
+        // The changes are followed before the confirmation, and until the hub has the subscription.
+        let _following = match is_about_keys {
+            true => Some(shared.notifier.start(shared.host.database(), &shared.around)?),
+            false => None,
+        };
         for name in command.from(1) {
             if self.channels.len() + self.patterns.len() >= MOST_SUBSCRIPTIONS {
                 return Err(Fault::fixed("ERR this connection has too many subscriptions"));
