@@ -17,10 +17,10 @@ use crate::layout::{LAYOUT, LAYOUT_KEY};
 use crate::space::{Source, Space};
 use crate::tables::{DATABASES, Slot, Tables, refusal, table_name};
 use crate::versions::Versions;
-use crate::watched::{self, Watched};
+use crate::watched::{self, Watches};
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::Command;
-use pando::{Durability, Error, ErrorKind, Result, TransactionOptions};
+use pando::{Durability, Error, ErrorKind, Isolation, Result, TransactionOptions};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -44,8 +44,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub enum Work {
     /// The commands from a place on, each with its index. Not all of them need to run in the same transaction.
     Commands(Arc<Vec<(usize, Command)>>, usize),
+    /// A command that pops, of a client that waits for an element.
+    Waiting(Arc<Vec<(usize, Command)>>),
     /// The commands between MULTI and EXEC, which run if the watched keys are unchanged.
-    Unit(Vec<(usize, Command)>, Vec<Watched>),
+    Unit(Vec<(usize, Command)>, Watches),
     /// The removal of expired keys.
     Sweep,
 }
@@ -92,6 +94,7 @@ impl Job {
     fn commands(&self) -> &[(usize, Command)] {
         match &self.work {
             Work::Commands(commands, from) => &commands[*from..],
+            Work::Waiting(commands) => commands,
             Work::Unit(commands, _) => commands,
             Work::Sweep => &[],
         }
@@ -371,16 +374,20 @@ impl Committer {
             }
         }
         let (tables, db) = (self.tables(), self.host.database());
-        let options = TransactionOptions { durability: self.durability, ..db.transaction_options() };
+        // The database's default does not count: WATCH and new generations rely on what the transaction has read.
+        let options = TransactionOptions { durability: self.durability, isolation: Isolation::Serializable };
         let mut effects = Effects::default();
         db.write_with(&options, |tx| {
             effects = Effects::default();
+            let mut checked = [false; DATABASES];
             for job in jobs {
-                let space = Space::new(Source::Transaction(tx), &tables, job.database, &self.versions);
-                run_job(job, space, around, &mut effects).map_err(|fault| match fault {
+                let mut space = Space::new(Source::Transaction(tx), &tables, job.database, &self.versions);
+                space.are_generations_checked = checked;
+                run_job(job, &mut space, around, &mut effects).map_err(|fault| match fault {
                     Fault::Database(error) => error,
                     other => Error::invalid(other.to_string()),
                 })?;
+                checked = space.are_generations_checked;
             }
             Ok(())
         })?;
@@ -428,14 +435,22 @@ fn warn_once(database: usize, before: &Slot, found: &Slot) {
 }
 
 /// Runs the commands of a job.
-fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effects) -> crate::fault::Done {
+fn run_job(job: &Job, space: &mut Space<'_>, around: &Around, effects: &mut Effects) -> crate::fault::Done {
     let mut out = Out::within(&around.replying, job.protocol);
     let mut outcome = Outcome::default();
     match &job.work {
+        Work::Waiting(commands) => {
+            space.is_waiting = true;
+            for (index, command) in &**commands {
+                commands::run(*index, command, space, &mut out, around)?;
+            }
+            outcome.ran = commands.len();
+            outcome.would_block = space.would_block;
+        }
         Work::Commands(commands, from) => {
             for (index, command) in &commands[*from..] {
                 space.would_block = false;
-                commands::run(*index, command, &mut space, &mut out, around)?;
+                commands::run(*index, command, space, &mut out, around)?;
                 outcome.ran += 1;
                 if out.len() > MOST_REPLIES_BYTES {
                     break;
@@ -444,10 +459,10 @@ fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effec
             outcome.would_block = space.would_block;
         }
         Work::Unit(commands, watched) => {
-            if watched::are_unchanged(watched, &mut space)? {
+            if watched::are_unchanged(watched, space)? {
                 out.array(commands.len());
                 for (index, command) in commands {
-                    commands::run(*index, command, &mut space, &mut out, around)?;
+                    commands::run(*index, command, space, &mut out, around)?;
                 }
             } else {
                 out.null_array();

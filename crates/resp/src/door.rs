@@ -14,6 +14,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::tables::{DATABASES, Slot};
 use pando::{Error, Result};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// How long the connection of a client that does not read stays open.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a connection is quiet before the system asks the other machine whether it is still there.
+const QUIET: Duration = Duration::from_secs(60);
 /// The stack of the thread of a connection.
 const STACK_BYTES: usize = 512 << 10;
 /// The time between two sweeps of expired keys.
@@ -208,6 +211,9 @@ fn welcome(
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(WRITE_PATIENCE))?;
+    // An idle connection wakes up to look whether it may still be there.
+    stream.set_read_timeout(Some((shared.options.authentication / 4).max(Duration::from_millis(1))))?;
+    keep_alive(&stream)?;
     let figures = &shared.around.figures;
     if figures.connections.load(Ordering::SeqCst) >= shared.options.connections as u64 {
         figures.refused.fetch_add(1, Ordering::Relaxed); // Relaxed: this is a counter.
@@ -225,6 +231,14 @@ fn welcome(
         drop(place);
     })?;
     Ok(())
+}
+
+/// Makes the system find out that the other machine is gone, although it has closed nothing.
+fn keep_alive(stream: &TcpStream) -> std::io::Result<()> {
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, QUIET)?;
+    set_tcp_keepintvl(stream, QUIET / 6)?;
+    Ok(set_tcp_keepcnt(stream, 3)?)
 }
 
 /// The place of a connection, which is free when this is dropped.
@@ -268,4 +282,20 @@ fn is_due(shared: &Shared, database: usize) -> bool {
     let Ok(snapshot) = shared.host.database().snapshot() else { return false };
     let due = layout::expired(shared.committer.versions.now_ms());
     snapshot.range(table, due).is_ok_and(|mut due| due.next().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt::{socket_keepalive, tcp_keepidle};
+
+    #[test]
+    fn a_machine_that_is_gone_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(!socket_keepalive(&stream).unwrap());
+        keep_alive(&stream).unwrap();
+        assert!(socket_keepalive(&stream).unwrap());
+        assert_eq!(tcp_keepidle(&stream).unwrap(), QUIET);
+    }
 }

@@ -3,6 +3,7 @@
 use pando::{Database, Durability, Error, Result};
 use std::fmt::Debug;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// The options of a door.
 #[derive(Clone, Debug)]
@@ -15,9 +16,13 @@ pub struct Options {
     pub connections: usize,
     /// The longest command in bytes, and so the longest string.
     pub command_bytes: usize,
-    /// The memory in bytes of all long commands that are being received.
+    /// The memory in bytes of all long commands that are being received or run, and of the names and keys that
+    /// connections keep.
     pub receiving_bytes: usize,
-    /// The memory in bytes of all long replies that are being gathered, or wait for their clients.
+    /// The time in which a client that needs a token has to send one. Its connection is closed then.
+    pub authentication: Duration,
+    /// The memory in bytes of all long replies that are being gathered, of the elements that commands gather them from,
+    /// and of replies and messages that wait for their clients.
     pub replying_bytes: usize,
 }
 
@@ -29,6 +34,7 @@ impl Default for Options {
             connections: 1024,
             command_bytes: 64 << 20,
             receiving_bytes: 256 << 20,
+            authentication: Duration::from_secs(60),
             replying_bytes: 512 << 20,
         }
     }

@@ -8,7 +8,8 @@
 //! | 3 | moment of expiry (8 bytes), the key | nothing |
 //!
 //! 1. A collection (hash, list, set, sorted set) is a header and elements. The elements are below its *generation*, a
-//!    number that no other collection has had. So a rename moves one record, and a removal is one range delete.
+//!    number that no other collection has. So a rename moves one record, and a removal is one range delete. A new
+//!    collection gets a generation that is larger than that of each element in the table, which its transaction checks.
 //! 2. A header with an expiry has exactly one record in the index of expiries, which is written in the same
 //!    transaction.
 //! 3. Every command that changes a key gives its header a new version, also if only an element changes. `WATCH`
@@ -162,6 +163,22 @@ pub const BEFORE_PART: usize = 9;
 /// Returns the keys of the elements of a collection whose parts begin with `prefix`.
 pub fn elements(generation: u64, prefix: &[u8]) -> Span {
     Span::prefix(&element_key(generation, prefix))
+}
+
+/// Returns the keys of the elements of all collections whose generation is at least `generation`.
+pub fn generations_from(generation: u64) -> Span {
+    let start = element_key(generation, b"");
+    Span::between(std::ops::Bound::Included(&start[..]), std::ops::Bound::Excluded(&[EXPIRIES][..]))
+}
+
+/// Returns the generation in the key of an element. A key that is too short, and so of another program, has zeros in
+/// place of what it lacks: all of its generation's elements come after it.
+pub fn generation_of(element_key: &[u8]) -> u64 {
+    let mut generation = [0; 8];
+    let stored = element_key.get(1..).unwrap_or_default();
+    let count = stored.len().min(generation.len());
+    generation[..count].copy_from_slice(&stored[..count]);
+    u64::from_be_bytes(generation)
 }
 
 /// Returns the key of the index of expiries.

@@ -1,11 +1,15 @@
 //! Channels, and who listens to them.
 //!
 //! 1. A subscriber has a mailbox, from which a thread of its connection writes. A publisher waits for no subscriber.
-//! 2. A mailbox is bounded. A subscriber that does not read is disconnected; it does not miss messages silently.
+//! 2. A mailbox is bounded, and all messages that wait take part of the memory of long replies. A subscriber for whose
+//!    messages there is no space is disconnected; it does not miss messages silently. A message is made only if there
+//!    is space for it.
 //! 3. A mailbox has the token with which its connection subscribed, because a subscriber sends no further commands with
 //!    which the token would be checked again.
 
+use crate::fault::Done;
 use crate::glob;
+use crate::room::{Room, Share};
 use crate::wire::reply::{Out, Protocol};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
@@ -16,6 +20,8 @@ use std::time::Duration;
 const MOST_WAITING_BYTES: usize = 8 << 20;
 /// What each piece takes beside its bytes.
 const EACH_BYTES: usize = 48;
+/// The most bytes of a message beside its channel, pattern and text.
+const FRAME_BYTES: usize = 128;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,14 +35,25 @@ pub struct Mailbox {
     stream: Arc<TcpStream>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
-    pieces: VecDeque<Out>,
+    pieces: VecDeque<Piece>,
     bytes: usize,
+    /// The part of `bytes` that messages have, and their memory. Replies bring theirs.
+    message_bytes: usize,
+    share: Share,
     is_closed: bool,
     protocol: Protocol,
     /// Who subscribed; `None` while nobody has.
     subscriber: Option<Subscriber>,
+}
+
+/// Replies, or a message.
+#[derive(Debug)]
+struct Piece {
+    out: Out,
+    bytes: usize,
+    is_message: bool,
 }
 
 /// The token of a client that has subscribed, if it has one.
@@ -56,8 +73,16 @@ pub enum Taken {
 
 impl Mailbox {
     /// Creates the mailbox of a connection.
-    pub fn new(stream: Arc<TcpStream>, protocol: Protocol) -> Self {
-        let state = Waiting { protocol, ..Waiting::default() };
+    pub fn new(stream: Arc<TcpStream>, protocol: Protocol, room: &Arc<Room>) -> Self {
+        let state = Waiting {
+            pieces: VecDeque::new(),
+            bytes: 0,
+            message_bytes: 0,
+            share: Share::new(room),
+            is_closed: false,
+            protocol,
+            subscriber: None,
+        };
         Mailbox { state: Mutex::new(state), changed: Condvar::new(), stream }
     }
 
@@ -78,33 +103,45 @@ impl Mailbox {
 
     /// Adds replies, once there is space for them. Returns false if the connection has ended.
     pub fn reply(&self, replies: Out) -> bool {
-        let mut state = locked(&self.state);
-        while state.bytes > MOST_WAITING_BYTES / 2 && !state.is_closed {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut state = self.with_space();
         if !state.is_closed {
-            state.bytes += replies.len() + EACH_BYTES;
-            state.pieces.push_back(replies);
+            let bytes = replies.len() + EACH_BYTES;
+            state.bytes += bytes;
+            state.pieces.push_back(Piece { out: replies, bytes, is_message: false });
             self.changed.notify_all();
         }
         !state.is_closed
     }
 
-    /// Adds a message without waiting. Returns false if the subscriber had too many, and so was disconnected.
-    fn deliver(&self, message: impl FnOnce(Protocol) -> Out) -> bool {
+    /// Waits until there is space. Returns false if the connection has ended.
+    pub fn wait_for_space(&self) -> bool {
+        !self.with_space().is_closed
+    }
+
+    fn with_space(&self) -> MutexGuard<'_, Waiting> {
+        let is_full = |state: &mut Waiting| state.bytes > MOST_WAITING_BYTES / 2 && !state.is_closed;
+        self.changed.wait_while(locked(&self.state), is_full).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a message of at most `bytes` without waiting. Returns false if there was no space for it, and so the
+    /// subscriber was disconnected; the message is not made then.
+    fn deliver(&self, bytes: usize, message: impl FnOnce(Protocol) -> Out) -> bool {
         let mut state = locked(&self.state);
         if state.is_closed {
             return true;
         }
-        let message = message(state.protocol);
-        state.bytes += message.len() + EACH_BYTES;
-        state.pieces.push_back(message);
-        if state.bytes > MOST_WAITING_BYTES {
+        let bytes = bytes + EACH_BYTES;
+        let message_bytes = state.message_bytes + bytes;
+        if state.bytes + bytes > MOST_WAITING_BYTES || !state.share.set(message_bytes) {
             drop(state);
             self.close();
             let _ = self.stream.shutdown(Shutdown::Both);
             return false;
         }
+        let out = message(state.protocol);
+        state.bytes += bytes;
+        state.message_bytes = message_bytes;
+        state.pieces.push_back(Piece { out, bytes, is_message: true });
         self.changed.notify_all();
         true
     }
@@ -117,9 +154,14 @@ impl Mailbox {
         let Some(piece) = state.pieces.pop_front() else {
             return if state.is_closed { Taken::End } else { Taken::Nothing };
         };
-        state.bytes -= piece.len() + EACH_BYTES;
+        state.bytes -= piece.bytes;
+        if piece.is_message {
+            state.message_bytes -= piece.bytes;
+            let message_bytes = state.message_bytes;
+            state.share.shrink(message_bytes);
+        }
         self.changed.notify_all();
-        Taken::Piece(piece)
+        Taken::Piece(piece.out)
     }
 
     /// Accepts nothing more. What waits is still written.
@@ -160,7 +202,7 @@ impl Hub {
         confirmation: Out,
     ) {
         let mut topics = locked(&self.topics);
-        mailbox.deliver(|_| confirmation);
+        mailbox.deliver(confirmation.len(), |_| confirmation);
         topics.of(is_pattern).entry(name.to_vec()).or_default().insert(id, Arc::clone(mailbox));
     }
 
@@ -191,7 +233,8 @@ impl Hub {
         let (mut reached, mut lost) = (0, 0);
         let mut deliver = |mailbox: &Mailbox, pattern: Option<&[u8]>| {
             reached += 1;
-            let is_alive = mailbox.deliver(|protocol| message(protocol, channel, pattern, text));
+            let bytes = channel.len() + pattern.map_or(0, <[u8]>::len) + text.len() + FRAME_BYTES;
+            let is_alive = mailbox.deliver(bytes, |protocol| message(protocol, channel, pattern, text));
             lost += u64::from(!is_alive);
         };
         for mailbox in topics.channels.get(channel).into_iter().flat_map(HashMap::values) {
@@ -205,11 +248,14 @@ impl Hub {
         (reached, lost)
     }
 
-    /// Returns the channels that have subscribers and match the pattern, with the number of subscribers.
-    pub fn channels(&self, pattern: &[u8]) -> Vec<(Vec<u8>, usize)> {
+    /// Calls `each` on the channels that have subscribers and match the pattern.
+    ///
+    /// # Errors
+    /// That of `each`.
+    pub fn each_channel(&self, pattern: &[u8], each: impl FnMut(&[u8]) -> Done) -> Done {
         let topics = locked(&self.topics);
-        let matching = topics.channels.iter().filter(|(name, _)| glob::matches(pattern, name));
-        matching.map(|(name, listeners)| (name.clone(), listeners.len())).collect()
+        let names = topics.channels.keys().map(Vec::as_slice);
+        names.filter(|name| glob::matches(pattern, name)).try_for_each(each)
     }
 
     /// Returns the number of subscribers of a channel, without those of patterns.
@@ -252,9 +298,13 @@ mod tests {
     use std::net::TcpListener;
 
     fn mailbox() -> Arc<Mailbox> {
+        mailbox_in(&Room::new(64 << 20))
+    }
+
+    fn mailbox_in(room: &Arc<Room>) -> Arc<Mailbox> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        Arc::new(Mailbox::new(Arc::new(stream), Protocol::Resp2))
+        Arc::new(Mailbox::new(Arc::new(stream), Protocol::Resp2, room))
     }
 
     fn taken(mailbox: &Mailbox) -> Option<Out> {
@@ -298,8 +348,43 @@ mod tests {
         hub.subscribe(false, b"c", 1, &one, ok());
         let lost: u64 = (0..20).map(|_| hub.publish(b"c", &vec![0; 1 << 20]).1).sum();
         assert_eq!(lost, 1);
-        assert!(locked(&one.state).bytes < MOST_WAITING_BYTES + (2 << 20));
+        assert!(locked(&one.state).bytes <= MOST_WAITING_BYTES);
         while taken(&one).is_some() {}
         assert!(!one.reply(ok()));
+    }
+
+    #[test]
+    fn messages_that_wait_share_a_bound_with_each_other() {
+        let room = Room::new(4 << 20);
+        let (hub, one, other) = (Hub::default(), mailbox_in(&room), mailbox_in(&room));
+        hub.subscribe(false, b"one", 1, &one, ok());
+        hub.subscribe(false, b"other", 2, &other, ok());
+        assert_eq!(hub.publish(b"one", &vec![0; 3 << 20]), (1, 0));
+        assert!(room.used_bytes() >= 3 << 20);
+        assert_eq!(hub.publish(b"other", &vec![0; 3 << 20]), (1, 1), "no memory is left for it");
+        while taken(&one).is_some() {}
+        assert_eq!(room.used_bytes(), 0);
+        assert_eq!(hub.publish(b"one", &vec![0; 3 << 20]), (1, 0));
+    }
+
+    #[test]
+    fn a_message_that_does_not_fit_is_not_made() {
+        let one = mailbox();
+        let is_made = std::cell::Cell::new(false);
+        let message = |_| {
+            is_made.set(true);
+            ok()
+        };
+        assert!(!one.deliver(MOST_WAITING_BYTES + 1, message) && !is_made.get());
+        // What a message has beside its parts is not more than what is counted for it.
+        let (channel, text) = (vec![b'c'; 10_000], vec![b't'; 1_000_000]);
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let made = message_bytes_beside(protocol, &channel, &text);
+            assert!(made <= FRAME_BYTES, "{made}");
+        }
+    }
+
+    fn message_bytes_beside(protocol: Protocol, channel: &[u8], text: &[u8]) -> usize {
+        message(protocol, channel, Some(channel), text).len() - 2 * channel.len() - text.len()
     }
 }

@@ -6,25 +6,27 @@
 //! 3. No reply is written before the commit that it speaks of is as durable as the door promises.
 //! 4. What is held for a client is bounded. Replies are written when there are 64 KiB of them; while the client does
 //!    not read, nothing more of what it sends is read, and after a minute the connection is closed.
+//! 5. What a client sent and the session still holds is counted in the memory that all connections share: commands that
+//!    are incomplete, run or wait for EXEC, and names and keys that stay ([`Session::keep`]).
+//! 6. A client that needs a token and does not send one is disconnected after a time.
 
 mod connection;
 mod subscriptions;
+mod waiting;
 
 use crate::commands::{self, COMMANDS, Effect};
 use crate::commit::{Job, Work, has_writes};
 use crate::fault::Fault;
-use crate::figures::Figures;
 use crate::host::Permission;
 use crate::pubsub::Mailbox;
 use crate::room::Share;
 use crate::shared::Shared;
 use crate::space::{Source, Space};
-use crate::watched::{self, Watched};
-use crate::wire::numbers::parse_f64;
+use crate::watched::{self, Watches, watch_bytes};
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::{Command, Limits, Parser};
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -35,14 +37,20 @@ const FLUSHED_BYTES: usize = 64 << 10;
 /// The most commands, and bytes of them, that are committed together for one connection.
 const MOST_PENDING: usize = 1024;
 const MOST_PENDING_BYTES: usize = 1 << 20;
+/// The longest name of a channel, of a pattern or of a client.
+const MOST_NAME_BYTES: usize = 64 << 10;
+const _: () = assert!(MOST_NAME_BYTES == 65536, "the errors say so");
+/// What a command takes beside its bytes while it waits for EXEC.
+const QUEUED_BYTES: usize = 128;
 /// The number of bytes that are read at a time.
 const READ_BYTES: usize = 16 << 10;
 /// The last reply to a client whose token became invalid while it waited or listened.
 const INVALID_TOKEN: &str = "NOAUTH the token of this connection is no longer valid";
-/// How often a client that waits for an element is checked, and its token.
-const WAIT: Duration = Duration::from_millis(250);
 /// The shortest time between two warnings about requests of HTTP.
 const HTTP_WARNINGS: Duration = Duration::from_secs(60);
+/// What a connection is refused if all of them together hold too much of what clients sent.
+const TOO_MANY_COMMANDS: Fault =
+    Fault::fixed("ERR the server is receiving too many long commands; try again later");
 /// How often a command is tried whose snapshot expired, or whose table was dropped.
 const ATTEMPTS: usize = 3;
 
@@ -53,22 +61,6 @@ struct Multi {
     bytes: usize,
     /// Whether one of them was refused, so that EXEC fails.
     is_broken: bool,
-}
-
-/// A client that waits for an element, as it is counted.
-struct Blocked<'f>(&'f Figures);
-
-impl<'f> Blocked<'f> {
-    fn begin(figures: &'f Figures) -> Self {
-        figures.blocked.fetch_add(1, Ordering::SeqCst);
-        Blocked(figures)
-    }
-}
-
-impl Drop for Blocked<'_> {
-    fn drop(&mut self) {
-        self.0.blocked.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// A connection.
@@ -84,12 +76,18 @@ pub struct Session {
     token: Option<Vec<u8>>,
     /// What the client may do; it is asked again for each group of commands.
     permission: Option<Permission>,
+    /// When the client was last known to be allowed something, or connected.
+    permitted_at: Instant,
     name: Vec<u8>,
+    /// The bytes of names and keys that stay: of the client, of subscriptions, of WATCH.
+    kept_bytes: usize,
     database: usize,
+    /// The length of the command that runs.
+    running_bytes: usize,
     pending: Vec<(usize, Command)>,
     pending_bytes: usize,
     multi: Option<Multi>,
-    watched: Vec<Watched>,
+    watched: Watches,
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     mailbox: Option<Arc<Mailbox>>,
@@ -109,12 +107,15 @@ impl Session {
             parser: Parser::default(),
             token: None,
             permission: None,
+            permitted_at: Instant::now(),
             name: Vec::new(),
+            kept_bytes: 0,
             database: 0,
+            running_bytes: 0,
             pending: Vec::new(),
             pending_bytes: 0,
             multi: None,
-            watched: Vec::new(),
+            watched: Watches::new(),
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             mailbox: None,
@@ -130,7 +131,14 @@ impl Session {
             let count = match (&*self.stream).read(&mut piece) {
                 Ok(0) => break,
                 Ok(count) => count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // Nothing came for a while, see `welcome`.
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    self.permission = None;
+                    self.check_patience();
+                    self.flush();
+                    continue;
+                }
                 Err(_) => break,
             };
             self.parser.feed(&piece[..count]);
@@ -141,6 +149,7 @@ impl Session {
                 self.out.error(&fault.to_string());
                 self.is_over = true;
             }
+            self.check_patience();
             self.flush();
             self.parser.shrink(FLUSHED_BYTES);
             self.out.clear();
@@ -166,11 +175,9 @@ impl Session {
                 is_trusted: self.permission() > Permission::Nothing,
             };
             let next = self.parser.next(limits)?;
-            let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
-            if !self.receiving.set(self.parser.held_bytes() + self.pending_bytes + queued) {
-                return Err(Fault::fixed(
-                    "ERR the server is receiving too many long commands; try again later",
-                ));
+            self.running_bytes = next.as_ref().map_or(0, Command::size_bytes);
+            if !self.receiving.set(self.held_bytes()) {
+                return Err(TOO_MANY_COMMANDS);
             }
             let Some(command) = next else { break };
             self.take(command);
@@ -179,6 +186,37 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Returns the bytes that the client sent and that are held.
+    fn held_bytes(&self) -> usize {
+        let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+        self.parser.held_bytes() + self.running_bytes + self.pending_bytes + queued + self.kept_bytes
+    }
+
+    /// Counts bytes of names and keys that stay. The session takes them off again when it drops the names.
+    ///
+    /// # Errors
+    /// If all connections together hold too much.
+    fn keep(&mut self, bytes: usize) -> Result<(), Fault> {
+        if !self.receiving.set(self.held_bytes() + bytes) {
+            return Err(TOO_MANY_COMMANDS);
+        }
+        self.kept_bytes += bytes;
+        Ok(())
+    }
+
+    /// Ends the connection of a client that needs a token, and has had the time to send one.
+    fn check_patience(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if self.permission() > Permission::Nothing {
+            self.permitted_at = Instant::now();
+        } else if self.permitted_at.elapsed() >= self.shared.options.authentication {
+            self.out.error("NOAUTH this connection has not sent a valid token in time");
+            self.is_over = true;
+        }
     }
 
     fn permission(&mut self) -> Permission {
@@ -241,7 +279,7 @@ impl Session {
                 let name = spec.name;
                 return self.refuse(&Fault::new(format!("ERR {name} is not supported inside MULTI")));
             }
-            multi.bytes += command.size_bytes();
+            multi.bytes += command.size_bytes() + QUEUED_BYTES;
             if multi.bytes > self.shared.options.command_bytes {
                 return self.refuse(&Fault::fixed("ERR the transaction is too long"));
             }
@@ -335,7 +373,7 @@ impl Session {
 
     /// Runs commands that only read in a snapshot, and adds their replies. If there are watched keys, the replies are
     /// an array, or null if one of the keys has changed.
-    fn read(&mut self, commands: &[(usize, Command)], unit: Option<&[Watched]>) {
+    fn read(&mut self, commands: &[(usize, Command)], unit: Option<&Watches>) {
         let before = self.out.len();
         for attempt in 1..=ATTEMPTS {
             match self.try_read(commands, unit) {
@@ -354,7 +392,7 @@ impl Session {
         }
     }
 
-    fn try_read(&mut self, commands: &[(usize, Command)], unit: Option<&[Watched]>) -> Result<(), Fault> {
+    fn try_read(&mut self, commands: &[(usize, Command)], unit: Option<&Watches>) -> Result<(), Fault> {
         let (tables, around) = (self.shared.committer.tables_for(self.database)?, &self.shared.around);
         let snapshot = self.shared.host.database().snapshot()?;
         let source = Source::Snapshot(&snapshot);
@@ -377,9 +415,16 @@ impl Session {
         Ok(())
     }
 
+    /// Forgets the watched keys, and returns them.
+    fn unwatch(&mut self) -> Watches {
+        let watched = std::mem::take(&mut self.watched);
+        self.kept_bytes -= watched.keys().map(|(_, key)| watch_bytes(key)).sum::<usize>();
+        watched
+    }
+
     /// Runs the commands after MULTI.
     fn execute(&mut self, multi: Multi) -> Result<(), Fault> {
-        let watched = std::mem::take(&mut self.watched);
+        let watched = self.unwatch();
         if multi.is_broken {
             return Err(Fault::fixed("EXECABORT Transaction discarded because of previous errors."));
         }
@@ -396,87 +441,6 @@ impl Session {
             Err(reply) => self.out.error(&reply),
         }
         Ok(())
-    }
-
-    /// Runs a command that pops, and waits until there is something to pop.
-    fn wait_for(&mut self, index: usize, command: Command) {
-        let is_first = matches!(COMMANDS[index].name, "blmpop" | "bzmpop");
-        let timeout = parse_f64(&command[if is_first { 1 } else { command.len() - 1 }]);
-        let patience = match timeout {
-            Some(seconds) if (0.0..1e9).contains(&seconds) => seconds,
-            Some(seconds) if seconds < 0.0 => return self.out.error("ERR timeout is negative"),
-            _ => return self.out.error("ERR timeout is not a float or out of range"),
-        };
-        let until = (patience > 0.0).then(|| Instant::now() + Duration::from_secs_f64(patience));
-        self.flush();
-        let commands = Arc::new(vec![(index, command)]);
-        let shared = Arc::clone(&self.shared);
-        let mut is_waiting = None;
-        loop {
-            let seen = self.shared.committer.pushes.count();
-            if is_waiting.is_some() && !self.may_still_write() {
-                return;
-            }
-            let work = Work::Commands(Arc::clone(&commands), 0);
-            let job = Job::new(self.database, self.out.protocol, work);
-            match self.shared.committer.run(&job, &self.shared.around) {
-                Err(reply) => return self.out.error(&reply),
-                Ok(outcome) => {
-                    let is_late = until.is_some_and(|until| Instant::now() >= until);
-                    // A key that got another type while the client waits is as good as none.
-                    let is_other = is_waiting.is_some() && outcome.replies.bytes().starts_with(b"-WRONGTYPE");
-                    if !(outcome.would_block || is_other) || is_late {
-                        if is_other {
-                            return self.out.null_array();
-                        }
-                        return self.out.append(outcome.replies);
-                    }
-                }
-            }
-            if is_waiting.is_none() {
-                is_waiting = Some(Blocked::begin(&shared.around.figures));
-            }
-            while self.shared.committer.pushes.count() == seen {
-                let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));
-                if left.is_zero() {
-                    break;
-                }
-                self.shared.committer.pushes.wait(seen, left.min(WAIT));
-                if self.has_left() {
-                    self.is_over = true;
-                    return;
-                }
-                if !self.may_still_write() {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Asks again what the client may do. If its token does not allow writes any more, replies with an error and ends
-    /// the connection.
-    fn may_still_write(&mut self) -> bool {
-        self.permission = None;
-        let may_write = self.permission() == Permission::Write;
-        if !may_write {
-            self.out.error(INVALID_TOKEN);
-            self.is_over = true;
-        }
-        may_write
-    }
-
-    /// Returns whether the client has closed the connection, or the door is closing.
-    fn has_left(&self) -> bool {
-        if self.shared.is_ending.load(Ordering::SeqCst) {
-            return true;
-        }
-        let _ = self.stream.set_nonblocking(true);
-        let peeked = self.stream.peek(&mut [0]);
-        let _ = self.stream.set_nonblocking(false);
-        match peeked {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
-        }
     }
 
     /// Writes the replies.

@@ -4,9 +4,11 @@
 //!    that writes removes it in passing; otherwise [`Space::sweep`] does.
 //! 2. A command that fails has changed nothing: its caller rolls back to the savepoint before it.
 
+mod collections;
+
 use crate::fault::{Done, Fault};
 use crate::layout::{self, BEFORE_PART, Event, HEADER_BYTES, HEADERS, Header, Kind};
-use crate::tables::Tables;
+use crate::tables::{DATABASES, Tables};
 use crate::versions::Versions;
 use pando::{Cursor, Savepoint, Snapshot, Span, Table, Transaction};
 use std::io::{Read, Seek};
@@ -34,6 +36,10 @@ pub struct Space<'a> {
     /// The time by which keys have expired.
     pub now_ms: u64,
     versions: &'a Versions,
+    /// Whether this transaction has checked the generations that are given next, by database.
+    pub are_generations_checked: [bool; DATABASES],
+    /// Whether the client has waited already for what the command pops.
+    pub is_waiting: bool,
     /// Whether a list or a sorted set got an element, for which clients may wait.
     pub has_pushed: bool,
     /// Whether the last command found nothing to pop, and can wait for it.
@@ -79,6 +85,8 @@ impl<'a> Space<'a> {
             database,
             now_ms,
             versions,
+            are_generations_checked: [false; DATABASES],
+            is_waiting: false,
             has_pushed: false,
             would_block: false,
             messages: Vec::new(),
@@ -219,37 +227,6 @@ impl<'a> Space<'a> {
             }
             found => Ok(found),
         }
-    }
-
-    /// Returns the header of a collection of this type, if the key exists.
-    ///
-    /// # Errors
-    /// [`Fault::WRONG_TYPE`] if it has another type.
-    pub fn collection(&self, key: &[u8], kind: Kind) -> Done<Option<Header>> {
-        match self.find(key)? {
-            Some(entry) if entry.header.kind != kind => Err(Fault::WRONG_TYPE),
-            found => Ok(found.map(|entry| entry.header)),
-        }
-    }
-
-    /// Returns the header of a collection of this type to change it, if the key exists. Errors are those of
-    /// [`Space::collection`].
-    pub fn collection_to_write(&mut self, key: &[u8], kind: Kind) -> Done<Option<Header>> {
-        match self.find_to_write(key)? {
-            Some(entry) if entry.header.kind != kind => Err(Fault::WRONG_TYPE),
-            found => Ok(found.map(|entry| entry.header)),
-        }
-    }
-
-    /// Returns the header of a collection of this type, or of a new one. Errors are those of [`Space::collection`].
-    pub fn collection_or_new(&mut self, key: &[u8], kind: Kind) -> Done<Header> {
-        let found = self.collection_to_write(key, kind)?;
-        Ok(found.unwrap_or_else(|| self.new_collection(kind)))
-    }
-
-    /// Returns the header of a new collection without elements.
-    pub fn new_collection(&self, kind: Kind) -> Header {
-        Header::new(kind, self.versions.after(0))
     }
 
     /// Stores the header of a collection after its elements have changed. Without elements the key ceases to exist.
@@ -426,7 +403,10 @@ impl<'a> Space<'a> {
 
     /// Returns a version by which a later look can tell whether the key has changed; 0 if it does not exist.
     pub fn version(&self, key: &[u8]) -> Done<u64> {
-        Ok(self.find(key)?.map_or(0, |entry| entry.header.version))
+        let version = self.find(key)?.map_or(0, |entry| entry.header.version);
+        // The key does not get this version again, also if it is removed and created anew.
+        self.versions.pass(version);
+        Ok(version)
     }
 
     /// Returns a number that tells whether an absent key was created since; see [`Versions::creations`].

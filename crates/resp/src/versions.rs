@@ -4,11 +4,18 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Numbers that are never used twice: versions and generations. They continue after a restart, because they begin at
-/// the time of the start in microseconds.
+/// Numbers that this process gives once: versions and generations.
+///
+/// They begin at the time of the start in microseconds, so that they usually continue after a restart. The clock can be
+/// wrong and another process can have written to the tables, so nothing depends on that: before a collection gets a
+/// generation, its transaction checks that the table has no elements from that number on
+/// ([`Space::new_collection`](crate::space::Space::new_collection)), and WATCH [passes](Versions::pass) the versions
+/// that it has seen.
 #[derive(Debug)]
 pub struct Versions {
     next: AtomicU64,
+    /// How many random numbers were drawn. It is a counter of its own: a client can draw a million at once.
+    drawn: AtomicU64,
     now_ms: AtomicU64,
     /// How often a key was created, by a hash of its database and its name. An array of a fixed size needs no list of
     /// the keys that are watched; in return, the creation of another key stops one transaction of [`COUNTERS`].
@@ -26,8 +33,14 @@ fn since_1970() -> std::time::Duration {
 impl Versions {
     /// Begins at the current time.
     pub fn new() -> Self {
+        Versions::starting_at(since_1970().as_micros() as u64)
+    }
+
+    /// Begins at a number.
+    pub fn starting_at(next: u64) -> Self {
         Versions {
-            next: AtomicU64::new(since_1970().as_micros() as u64),
+            next: AtomicU64::new(next),
+            drawn: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
             creations: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
@@ -60,18 +73,46 @@ impl Versions {
         old.saturating_add(1)
     }
 
-    /// Returns a number that cannot be foreseen well enough to matter, for random choices.
+    /// Returns the smallest number that can be given next.
+    pub fn next(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// Makes all later numbers larger than `used`.
+    pub fn pass(&self, used: u64) {
+        if self.next() <= used {
+            self.next.fetch_max(used.saturating_add(1), Ordering::SeqCst);
+        }
+    }
+
+    /// Returns a number that cannot be foreseen, for random choices: the keyed hash of a counter.
     pub fn random(&self) -> u64 {
-        // The finalizer of splitmix64, over numbers that are never the same.
-        let mut mixed = self.next.fetch_add(1, Ordering::SeqCst).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed); // Relaxed: this is a counter.
+        self.hasher.hash_one(drawn)
     }
 
     /// Returns the time in milliseconds since 1970. It never goes back, so that a key that has expired stays away.
     pub fn now_ms(&self) -> u64 {
         let now = since_1970().as_millis() as u64;
         now.max(self.now_ms.fetch_max(now, Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_larger_than_what_was_passed_and_random_ones_use_none_up() {
+        let versions = Versions::new();
+        let first = versions.next();
+        assert_ne!(versions.random(), versions.random());
+        assert_eq!(versions.next(), first);
+        versions.pass(first + 10);
+        assert_eq!(versions.after(0), first + 11);
+        versions.pass(first);
+        assert_eq!(versions.after(0), first + 12);
+        assert_eq!(versions.after(first + 100), first + 101);
+        assert!(versions.after(0) > first + 101);
     }
 }

@@ -2,14 +2,22 @@
 
 use crate::fault::Done;
 use crate::space::Space;
+use std::collections::BTreeMap;
 
-/// A key that WATCH has looked at.
-#[derive(Clone, Debug)]
-pub struct Watched {
-    /// The number of its database.
-    pub database: usize,
-    /// The key.
-    pub key: Vec<u8>,
+/// What a key takes beside its bytes.
+const EACH_BYTES: usize = 96;
+
+/// The keys that WATCH has looked at, each with the number of its database.
+pub type Watches = BTreeMap<(usize, Vec<u8>), Seen>;
+
+/// Returns the memory in bytes that a key takes.
+pub fn watch_bytes(key: &[u8]) -> usize {
+    key.len() + EACH_BYTES
+}
+
+/// What WATCH has seen of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
     /// The version that it had; 0 if it did not exist.
     pub version: u64,
     /// What [`creations`](crate::versions::Versions::creations) returned before that: an absent key has no version that
@@ -21,10 +29,10 @@ pub struct Watched {
 ///
 /// # Errors
 /// Those of reading a key.
-pub fn are_unchanged(watched: &[Watched], space: &mut Space<'_>) -> Done<bool> {
+pub fn are_unchanged(watched: &Watches, space: &mut Space<'_>) -> Done<bool> {
     let own = space.database;
     let mut are_unchanged = true;
-    for Watched { database, key, version, creations } in watched {
+    for ((database, key), Seen { version, creations }) in watched {
         space.database = *database;
         let found = space.version(key)?;
         are_unchanged &= found == *version && (found != 0 || space.creations(key) == *creations);

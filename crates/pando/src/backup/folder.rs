@@ -64,6 +64,23 @@ impl BackupInfo {
         self.header.checkpoint.0
     }
 
+    /// Returns the [identity](crate::Database::identity) that the database had when the backup was taken: its id and
+    /// its fork. An incremental backup can be taken since this one only of a database with the same identity.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let backups = pando::Backups::create(dir.path())?;
+    /// db.backup_to(&backups, pando::BackupOptions::default())?;
+    /// assert_eq!(backups.newest()?.unwrap().identity(), db.identity());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn identity(&self) -> (u64, u32) {
+        (self.header.database.0, self.header.fork)
+    }
+
     /// Returns whether the backup is full, that is, complete in itself.
     pub fn is_full(&self) -> bool {
         self.header.base.is_none()

@@ -5,15 +5,18 @@ use crate::fault::{Done, Fault};
 use crate::figures::Figures;
 use crate::layout::{Header, Kind};
 use crate::pubsub::Hub;
-use crate::room::Room;
+use crate::room::{Room, Share};
 use crate::space::{Parts, Space};
 use crate::wire::numbers::{parse_f64, parse_i64};
 use crate::wire::reply::Out;
 use crate::wire::request::Command;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The memory in bytes of elements that a command holds at a time.
 const MOST_HELD_BYTES: usize = 512 << 20;
+/// The memory in bytes that a command holds without a part of that which all share.
+const FREE_HELD_BYTES: usize = 64 << 10;
 /// What an element takes beside its bytes.
 const EACH_BYTES: usize = 64;
 
@@ -43,9 +46,40 @@ pub struct Call<'c, 'a> {
     pub out: &'c mut Out,
     /// What connections share.
     pub around: &'c Around,
+    held: RefCell<Held>,
 }
 
-impl<'c> Call<'c, '_> {
+/// The elements that a command holds until its end.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    /// The part of the memory of long replies; `None` while the elements are few.
+    share: Option<Share>,
+}
+
+impl<'c, 'a> Call<'c, 'a> {
+    /// Creates a call.
+    pub fn new(words: &'c Command, space: &'c mut Space<'a>, out: &'c mut Out, around: &'c Around) -> Self {
+        Call { words, space, out, around, held: RefCell::default() }
+    }
+
+    /// Counts an element of this length that the command holds until its end.
+    ///
+    /// # Errors
+    /// [`Fault::TOO_LARGE`] if it holds too much, [`Fault::TOO_MANY_REPLIES`] if all commands together do.
+    pub fn charge(&self, element_bytes: usize) -> Done {
+        let mut held = self.held.borrow_mut();
+        held.bytes += element_bytes + EACH_BYTES;
+        if held.bytes > MOST_HELD_BYTES {
+            return Err(Fault::TOO_LARGE);
+        }
+        let bytes = held.bytes;
+        if bytes <= FREE_HELD_BYTES {
+            return Ok(());
+        }
+        let share = held.share.get_or_insert_with(|| Share::new(&self.around.replying));
+        if share.set(bytes) { Ok(()) } else { Err(Fault::TOO_MANY_REPLIES) }
+    }
     /// Returns the word at `at`, which the arity guarantees.
     pub fn word(&self, at: usize) -> &'c [u8] {
         &self.words[at]
@@ -128,28 +162,49 @@ pub fn popped_count(call: &Call, at: usize) -> Done<u64> {
     }
 }
 
-/// Returns the elements of a collection whose parts begin with `prefix`, without the prefix, and their values.
+/// Returns the elements of a collection and their values.
 ///
 /// # Errors
-/// [`Fault::TOO_LARGE`] if they are too large.
-pub fn all_elements(space: &Space, header: &Header, prefix: &[u8]) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
-    let (mut all, mut bytes) = (Vec::new(), 0);
-    space.each_element(header, &Parts { prefix, ..Parts::ALL }, |part, value| {
-        let part = &part[prefix.len()..];
-        charge(&mut bytes, part.len() + value.len())?;
+/// Those of [`Call::charge`].
+pub fn all_elements(call: &Call, header: &Header) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut all = Vec::new();
+    call.space.each_element(header, &Parts::ALL, |part, value| {
+        call.charge(part.len() + value.len())?;
         all.push((part.to_vec(), value.to_vec()));
         Ok(true)
     })?;
     Ok(all)
 }
 
-/// Adds what an element of this length takes to `bytes`, which are those that a command holds.
-///
-/// # Errors
-/// [`Fault::TOO_LARGE`] if that exceeds the bound.
-pub fn charge(bytes: &mut usize, element_bytes: usize) -> Done {
-    *bytes += element_bytes + EACH_BYTES;
-    if *bytes > MOST_HELD_BYTES { Err(Fault::TOO_LARGE) } else { Ok(()) }
+/// Replies that are gathered before their number is known.
+#[derive(Debug)]
+pub struct Items {
+    out: Out,
+    count: usize,
+}
+
+impl Items {
+    /// Creates a list without replies.
+    pub fn new(call: &Call) -> Self {
+        Items { out: Out::within(&call.around.replying, call.out.protocol), count: 0 }
+    }
+
+    /// Adds a byte string.
+    ///
+    /// # Errors
+    /// Those of [`Out::check`].
+    pub fn push(&mut self, item: &[u8]) -> Done {
+        self.out.bulk(item);
+        self.count += 1;
+        self.out.check()
+    }
+
+    /// Replies with the array of what was added.
+    pub fn reply(self, call: &mut Call) -> Done {
+        call.out.array(self.count);
+        call.out.append(self.out);
+        call.check_reply()
+    }
 }
 
 /// Replies with the elements of a span, of which there are `count`, as `show` adds them.

@@ -1,6 +1,6 @@
 //! Commands about the server.
 
-use super::call::Call;
+use super::call::{Call, Items};
 use super::{COMMANDS, Spec, find};
 use crate::fault::{Done, Fault};
 use crate::glob;
@@ -175,6 +175,7 @@ pub fn command(call: &mut Call) -> Done {
                     Some(index) => describe(call, &COMMANDS[index]),
                     None => call.out.null_array(),
                 }
+                call.check_reply()?;
             }
         }
         _ => return Err(unknown_subcommand(call, "command", "there are COUNT, DOCS, INFO and LIST")),
@@ -193,9 +194,9 @@ pub fn publish(call: &mut Call) -> Done {
 pub fn pubsub(call: &mut Call) -> Done {
     let hub = &call.around.hub;
     if call.is(1, "channels") {
-        let channels = hub.channels(call.words.get(2).unwrap_or(b"*"));
-        call.out.array(channels.len());
-        channels.iter().for_each(|(name, _)| call.out.bulk(name));
+        let mut channels = Items::new(call);
+        hub.each_channel(call.words.get(2).unwrap_or(b"*"), |name| channels.push(name))?;
+        channels.reply(call)?;
     } else if call.is(1, "numsub") {
         call.out.array((call.len() - 2) * 2);
         for channel in call.from(2) {

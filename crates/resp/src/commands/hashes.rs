@@ -191,7 +191,7 @@ pub fn hrandfield(call: &mut Call) -> Done {
         _ => return Err(Fault::SYNTAX),
     };
     let all = match &header {
-        Some(header) => all_elements(call.space, header, b"")?,
+        Some(header) => all_elements(call, header)?,
         None => Vec::new(),
     };
     if call.len() == 2 {

@@ -1,6 +1,6 @@
 //! Commands on keys of any type.
 
-use super::call::{Call, all_elements};
+use super::call::{Call, Items, all_elements};
 use crate::fault::{Done, Fault};
 use crate::glob;
 use crate::layout::{Event, Kind};
@@ -83,7 +83,7 @@ fn copy_to(
     event: Event,
 ) -> Done<bool> {
     let is_string = entry.header.kind == Kind::String;
-    let elements = if is_string { Vec::new() } else { all_elements(call.space, &entry.header, b"")? };
+    let elements = if is_string { Vec::new() } else { all_elements(call, &entry.header)? };
     let own = std::mem::replace(&mut call.space.database, database);
     let old = call.space.find_to_write(key)?;
     let copies = replaces || old.is_none();
@@ -91,7 +91,8 @@ fn copy_to(
         if let Some(old) = old {
             call.space.erase(key, &old.header)?;
         }
-        let copy = entry.with_generation(call.space.new_collection(entry.header.kind).generation);
+        let new = if is_string { 0 } else { call.space.new_collection(entry.header.kind)?.generation };
+        let copy = entry.with_generation(new);
         for (part, value) in elements {
             call.space.put_element(&copy.header, &part, &value)?;
         }
@@ -150,17 +151,14 @@ pub fn select(call: &mut Call) -> Done {
 }
 
 pub fn keys(call: &mut Call) -> Done {
-    let (pattern, mut found, mut bytes) = (call.word(1), Vec::new(), 0);
+    let (pattern, mut found) = (call.word(1), Items::new(call));
     call.space.each_key(b"", |key, _| {
         if glob::matches(pattern, key) {
-            bytes += key.len();
-            found.push(key.to_vec());
+            found.push(key)?;
         }
-        if bytes + found.len() * 32 > 128 << 20 { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+        Ok(true)
     })?;
-    call.out.array(found.len());
-    found.iter().for_each(|key| call.out.bulk(key));
-    call.check_reply()
+    found.reply(call)
 }
 
 pub fn randomkey(call: &mut Call) -> Done {

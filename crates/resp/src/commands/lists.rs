@@ -2,7 +2,7 @@
 //! same whatever the length, and one inside moves those after it.
 
 use super::call::{
-    Call, asked_count, bounds, charge, counted_keys, pop_from_first, popped_count, reply_elements, reply_len,
+    Call, asked_count, bounds, counted_keys, pop_from_first, popped_count, reply_elements, reply_len,
 };
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
@@ -51,9 +51,9 @@ fn element(call: &Call, header: &Header, at: u64) -> Done<Vec<u8>> {
 
 /// Returns all elements.
 fn all(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
-    let (mut elements, mut bytes) = (Vec::new(), 0);
+    let mut elements = Vec::new();
     call.space.each_element(header, &Parts::ALL, |_, value| {
-        charge(&mut bytes, value.len())?;
+        call.charge(value.len())?;
         elements.push(value.to_vec());
         Ok(true)
     })?;
@@ -92,7 +92,10 @@ fn push(call: &mut Call, end: End, creates: bool) -> Done {
         }
         found => found,
     };
-    let mut header = header.unwrap_or_else(|| call.space.new_collection(LIST));
+    let mut header = match header {
+        Some(header) => header,
+        None => call.space.new_collection(LIST)?,
+    };
     for value in call.from(2) {
         push_one(call, &mut header, end, value)?;
     }
@@ -243,9 +246,9 @@ pub fn lrem(call: &mut Call) -> Done {
         doomed.sort_unstable();
         removed = doomed.len();
         if let Some(&first) = doomed.first() {
-            let is_doomed = |at: &usize| doomed.binary_search(at).is_ok();
-            let rest: Vec<Vec<u8>> =
-                (first..all.len()).filter(|at| !is_doomed(at)).map(|at| all[at].clone()).collect();
+            let rest = all.into_iter().enumerate().skip(first);
+            let rest = rest.filter(|(at, _)| doomed.binary_search(at).is_err());
+            let rest: Vec<Vec<u8>> = rest.map(|(_, value)| value).collect();
             replace_rest(call, &mut header, first as u64, &rest)?;
             call.space.save(key, &header, Event::LRem)?;
         }
@@ -265,14 +268,13 @@ pub fn linsert(call: &mut Call) -> Done {
         call.out.integer(0);
         return Ok(());
     };
-    let all = all(call, &header)?;
+    let mut all = all(call, &header)?;
     let Some(found) = all.iter().position(|value| value == pivot) else {
         call.out.integer(-1);
         return Ok(());
     };
     let at = found + usize::from(!is_before);
-    let rest: Vec<Vec<u8>> =
-        std::iter::once(call.word(4).to_vec()).chain(all[at..].iter().cloned()).collect();
+    let rest: Vec<Vec<u8>> = std::iter::once(call.word(4).to_vec()).chain(all.drain(at..)).collect();
     replace_rest(call, &mut header, at as u64, &rest)?;
     call.space.save(key, &header, Event::LInsert)?;
     call.out.integer(header.count as i64);
@@ -324,7 +326,7 @@ pub fn lpos(call: &mut Call) -> Done {
 /// Moves an element from an end of a list to an end of a list, perhaps the same. Returns it, if there was one.
 fn move_one(call: &mut Call, from: End, to: End) -> Done<Option<Vec<u8>>> {
     let (source_key, target_key) = (call.word(1), call.word(2));
-    let Some(mut source) = call.space.collection_to_write(source_key, LIST)? else { return Ok(None) };
+    let Some(mut source) = call.space.collection_to_pop(source_key, LIST)? else { return Ok(None) };
     if source_key == target_key {
         let value = pop_one(call, &mut source, from)?;
         push_one(call, &mut source, to, &value)?;
@@ -358,7 +360,7 @@ pub fn rpoplpush(call: &mut Call) -> Done {
 /// Pops from the first of several lists that exists.
 fn pop_first(call: &mut Call, end: End) -> Done {
     pop_from_first(call, call.keys_before_timeout(), |call, key| {
-        let Some(mut header) = call.space.collection_to_write(key, LIST)? else { return Ok(false) };
+        let Some(mut header) = call.space.collection_to_pop(key, LIST)? else { return Ok(false) };
         call.out.array(2);
         call.out.bulk(key);
         reply_popped(call, key, &mut header, end, 1)?;
@@ -372,7 +374,7 @@ fn pop_many(call: &mut Call, at: usize) -> Done {
     let end = End::parse(call.words.get(next).ok_or(Fault::SYNTAX)?)?;
     let most = popped_count(call, next + 1)?;
     pop_from_first(call, keys, |call, key| {
-        let Some(mut header) = call.space.collection_to_write(key, LIST)? else { return Ok(false) };
+        let Some(mut header) = call.space.collection_to_pop(key, LIST)? else { return Ok(false) };
         let count = most.min(header.count);
         call.out.array(2);
         call.out.bulk(key);

@@ -279,10 +279,11 @@ pub fn run(index: usize, words: &Command, space: &mut Space<'_>, out: &mut Out, 
     let savepoint = if spec.writes() { space.savepoint() } else { None };
     let run = spec.run.ok_or(Fault::fixed("ERR this command is not allowed here"));
     let done = run.and_then(|run| {
-        let mut call = Call { words, space, out, around };
+        let mut call = Call::new(words, space, out, around);
         run(&mut call)?;
         // A short reply always fits, so that a command that writes does not fail for the replies before it.
-        if call.out.len() - before > SHORT_REPLY_BYTES { call.check_reply() } else { Ok(()) }
+        let is_short = call.out.len() - before <= SHORT_REPLY_BYTES && !call.out.is_cut();
+        if is_short { Ok(()) } else { call.check_reply() }
     });
     let failed = done.is_err();
     let done = match done {

@@ -1,6 +1,6 @@
 //! SCAN, HSCAN, SSCAN and ZSCAN: pages of what there is.
 
-use super::call::{Call, integer};
+use super::call::{Call, Items, integer};
 use crate::fault::{Done, Fault};
 use crate::glob;
 use crate::layout::Kind;
@@ -50,19 +50,17 @@ impl<'c> Wanted<'c> {
 }
 
 /// Replies with the number of the next page, 0 after the last one, and with the items of this one.
-fn reply(call: &mut Call, next: Option<Vec<u8>>, items: &[Vec<u8>]) -> Done {
+fn reply(call: &mut Call, next: Option<Vec<u8>>, items: Items) -> Done {
     let number = next.map_or(0, |next| call.around.cursors.keep(next));
     call.out.array(2);
     call.out.bulk(number.to_string().as_bytes());
-    call.out.array(items.len());
-    items.iter().for_each(|item| call.out.bulk(item));
-    call.check_reply()
+    items.reply(call)
 }
 
 pub fn scan(call: &mut Call) -> Done {
     let start = call.around.cursors.find(call.word(1))?;
     let wanted = Wanted::parse(call, 2)?;
-    let (mut items, mut next, mut seen) = (Vec::new(), None, 0);
+    let (mut items, mut next, mut seen) = (Items::new(call), None, 0);
     call.space.each_key(&start, |key, header| {
         if seen == wanted.count {
             next = Some(key.to_vec());
@@ -71,11 +69,11 @@ pub fn scan(call: &mut Call) -> Done {
         seen += 1;
         let is_kind = wanted.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(header.kind.name().as_bytes()));
         if is_kind && wanted.matches(key) {
-            items.push(key.to_vec());
+            items.push(key)?;
         }
         Ok(true)
     })?;
-    reply(call, next, &items)
+    reply(call, next, items)
 }
 
 /// Scans a collection. `show` adds what an element shows.
@@ -83,12 +81,12 @@ fn scan_elements(
     call: &mut Call,
     kind: Kind,
     prefix: &[u8],
-    mut show: impl FnMut(&Wanted, &[u8], &[u8], &mut Vec<Vec<u8>>) -> Done,
+    mut show: impl FnMut(&Wanted, &[u8], &[u8], &mut Items) -> Done,
 ) -> Done {
     let start = call.around.cursors.find(call.word(2))?;
     let wanted = Wanted::parse(call, 3)?;
-    let Some(header) = call.space.collection(call.word(1), kind)? else { return reply(call, None, &[]) };
-    let (mut items, mut next, mut seen) = (Vec::new(), None, 0);
+    let (mut items, mut next, mut seen) = (Items::new(call), None, 0);
+    let Some(header) = call.space.collection(call.word(1), kind)? else { return reply(call, None, items) };
     let start = if start.is_empty() { Bound::Unbounded } else { Bound::Included(&start[..]) };
     call.space.each_element(&header, &Parts { prefix, start, ..Parts::ALL }, |part, value| {
         if seen == wanted.count {
@@ -102,30 +100,23 @@ fn scan_elements(
         }
         Ok(true)
     })?;
-    reply(call, next, &items)
+    reply(call, next, items)
 }
 
 pub fn hscan(call: &mut Call) -> Done {
     scan_elements(call, Kind::Hash, b"", |wanted, field, value, items| {
-        items.push(field.to_vec());
-        if wanted.has_values {
-            items.push(value.to_vec());
-        }
-        Ok(())
+        items.push(field)?;
+        if wanted.has_values { items.push(value) } else { Ok(()) }
     })
 }
 
 pub fn sscan(call: &mut Call) -> Done {
-    scan_elements(call, Kind::Set, b"", |_, member, _, items| {
-        items.push(member.to_vec());
-        Ok(())
-    })
+    scan_elements(call, Kind::Set, b"", |_, member, _, items| items.push(member))
 }
 
 pub fn zscan(call: &mut Call) -> Done {
     scan_elements(call, Kind::Sorted, super::sorted::MEMBERS, |_, member, score, items| {
-        items.push(member.to_vec());
-        items.push(show_f64(super::sorted::stored_score(score)?).into_bytes());
-        Ok(())
+        items.push(member)?;
+        items.push(show_f64(super::sorted::stored_score(score)?).as_bytes())
     })
 }

@@ -15,13 +15,15 @@ fn members(call: &Call, key: &[u8]) -> Done<Vec<Vec<u8>>> {
 }
 
 fn members_of(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
-    Ok(all_elements(call.space, header, b"")?.into_iter().map(|(member, _)| member).collect())
+    Ok(all_elements(call, header)?.into_iter().map(|(member, _)| member).collect())
 }
 
 fn reply(call: &mut Call, members: &[Vec<u8>]) -> Done {
     call.out.set(members.len());
-    members.iter().for_each(|member| call.out.bulk(member));
-    call.check_reply()
+    members.iter().try_for_each(|member| {
+        call.out.bulk(member);
+        call.check_reply()
+    })
 }
 
 /// Adds a member if it is new, and returns whether it was.
@@ -113,14 +115,14 @@ pub fn spop(call: &mut Call) -> Done {
     let key = call.word(1);
     let mut popped = Vec::new();
     if let Some(mut header) = call.space.collection_to_write(key, SET)? {
-        let members = members_of(call, &header)?;
+        let mut members = members_of(call, &header)?;
         for at in choose(
             call.space,
             members.len(),
             most.map_or(1, |most| usize::try_from(most).unwrap_or(usize::MAX)),
         ) {
             remove(call, &mut header, &members[at])?;
-            popped.push(members[at].clone());
+            popped.push(std::mem::take(&mut members[at]));
         }
         if !popped.is_empty() {
             call.space.save(key, &header, Event::SPop)?;
@@ -165,7 +167,10 @@ pub fn smove(call: &mut Call) -> Done {
         if is_moved && from != to {
             remove(call, &mut source, member)?;
             call.space.save(from, &source, Event::SRem)?;
-            let mut target = target.unwrap_or_else(|| call.space.new_collection(SET));
+            let mut target = match target {
+                Some(target) => target,
+                None => call.space.new_collection(SET)?,
+            };
             if add(call, &mut target, member)? {
                 call.space.save(to, &target, Event::SAdd)?;
             }
@@ -184,27 +189,29 @@ enum Combine {
 }
 
 fn combine<'k>(call: &Call, keys: impl Iterator<Item = &'k [u8]>, how: Combine) -> Done<Vec<Vec<u8>>> {
-    let mut result: Option<BTreeSet<Vec<u8>>> = None;
-    for key in keys {
-        let next = members(call, key)?;
-        result = Some(match (result, how) {
-            (None, _) => next.into_iter().collect(),
-            (Some(mut result), Combine::Unite) => {
-                result.extend(next);
-                result
-            }
-            (Some(mut result), Combine::Subtract) => {
-                for member in &next {
-                    result.remove(member);
+    let mut result: BTreeSet<Vec<u8>> = BTreeSet::new();
+    for (at, key) in keys.enumerate() {
+        let header = call.space.collection(key, SET)?;
+        let mut common = BTreeSet::new();
+        if let Some(header) = &header {
+            call.space.each_element(header, &Parts::ALL, |member, _| {
+                match how {
+                    Combine::Subtract if at > 0 => drop(result.remove(member)),
+                    Combine::Intersect if at > 0 => common.extend(result.take(member)),
+                    _ if result.contains(member) => {}
+                    _ => {
+                        call.charge(member.len())?;
+                        result.insert(member.to_vec());
+                    }
                 }
-                result
-            }
-            (Some(result), Combine::Intersect) => {
-                next.into_iter().filter(|member| result.contains(member)).collect()
-            }
-        });
+                Ok(true)
+            })?;
+        }
+        if how == Combine::Intersect && at > 0 {
+            result = common;
+        }
     }
-    Ok(result.unwrap_or_default().into_iter().collect())
+    Ok(result.into_iter().collect())
 }
 
 fn show(call: &mut Call, how: Combine) -> Done {
@@ -216,7 +223,7 @@ fn store(call: &mut Call, how: Combine) -> Done {
     let members = combine(call, call.from(2), how)?;
     let key = call.word(1);
     call.space.remove(key)?;
-    let mut header = call.space.new_collection(SET);
+    let mut header = call.space.new_collection(SET)?;
     header.count = members.len() as u64;
     for member in &members {
         call.space.put_element(&header, member, b"")?;

@@ -9,7 +9,7 @@ use crate::wire::reply::Protocol;
 
 /// Removes up to `count` members with the lowest or the highest scores, and returns them.
 fn pop_members(call: &mut Call, key: &[u8], highest: bool, count: u64) -> Done<Vec<Scored>> {
-    let Some(mut header) = call.space.collection_to_write(key, SORTED)? else { return Ok(Vec::new()) };
+    let Some(mut header) = call.space.collection_to_pop(key, SORTED)? else { return Ok(Vec::new()) };
     let found = Span::Places(0, -1).collect(call, &header, highest, Limit { offset: 0, count })?;
     for (member, score) in &found {
         remove(call, &mut header, member, *score)?;

@@ -1,6 +1,6 @@
 //! Ranges of sorted sets: by place, by score and by member.
 
-use super::call::{Call, bounds, charge};
+use super::call::{Call, bounds};
 use super::sorted::{
     MEMBERS, SCORES, SORTED, Scored, member_part, parse_score_part, remove, reply_scored, score_of,
     stored_score,
@@ -124,7 +124,7 @@ impl Span {
 
     /// Returns the members of the span in order, or backwards.
     pub fn collect(&self, call: &Call, header: &Header, backwards: bool, limit: Limit) -> Done<Vec<Scored>> {
-        let (mut found, mut skipped, mut bytes) = (Vec::new(), 0, 0);
+        let (mut found, mut skipped) = (Vec::new(), 0);
         if limit.count == 0 {
             return Ok(found);
         }
@@ -133,7 +133,7 @@ impl Span {
                 skipped += 1;
                 return Ok(true);
             }
-            charge(&mut bytes, member.len())?;
+            call.charge(member.len())?;
             found.push((member.to_vec(), score));
             Ok(found.len() as u64 != limit.count)
         })?;

@@ -1,25 +1,24 @@
 //! Unions and intersections of sorted sets.
 
-use super::call::{Call, all_elements, counted_keys, float};
+use super::call::{Call, counted_keys, float};
 use super::sorted::{MEMBERS, Scored, put, reply_scored, stored_score};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Kind};
+use crate::space::Parts;
 use std::collections::HashMap;
 
-/// Returns the scores of a set or a sorted set. A member of a set has the score 1.
-fn scores(call: &Call, key: &[u8]) -> Done<Vec<Scored>> {
-    let Some(entry) = call.space.find(key)? else { return Ok(Vec::new()) };
-    match entry.header.kind {
-        Kind::Set => {
-            let all = all_elements(call.space, &entry.header, b"")?;
-            Ok(all.into_iter().map(|(member, _)| (member, 1.0)).collect())
-        }
-        Kind::Sorted => {
-            let all = all_elements(call.space, &entry.header, MEMBERS)?;
-            all.into_iter().map(|(member, score)| Ok((member, stored_score(&score)?))).collect()
-        }
-        _ => Err(Fault::WRONG_TYPE),
+/// Calls `each` on the members of a set or a sorted set and their scores. A member of a set has the score 1.
+fn each_score(call: &Call, key: &[u8], mut each: impl FnMut(&[u8], f64) -> Done) -> Done {
+    let Some(entry) = call.space.find(key)? else { return Ok(()) };
+    let is_sorted = entry.header.kind == Kind::Sorted;
+    if !is_sorted && entry.header.kind != Kind::Set {
+        return Err(Fault::WRONG_TYPE);
     }
+    let prefix = if is_sorted { MEMBERS } else { b"" };
+    call.space.each_element(&entry.header, &Parts { prefix, ..Parts::ALL }, |part, value| {
+        let score = if is_sorted { stored_score(value)? } else { 1.0 };
+        each(&part[prefix.len()..], score).map(|()| true)
+    })
 }
 
 /// Combines the sets whose number is the word at `at`. Returns the members in the order of their scores, and whether
@@ -53,15 +52,18 @@ fn combine(call: &Call, at: usize, intersects: bool) -> Done<(Vec<Scored>, bool)
     }
     let mut found: HashMap<Vec<u8>, (f64, usize)> = HashMap::new();
     for (key, weight) in keys.iter().zip(&weights) {
-        for (member, score) in scores(call, key)? {
+        each_score(call, key, |member, score| {
             let weighted = score * weight;
             let weighted = if weighted.is_nan() { 0.0 } else { weighted };
-            let sum = found.entry(member).or_insert((weighted, 0));
-            if sum.1 > 0 {
-                sum.0 = aggregate(sum.0, weighted);
+            match found.get_mut(member) {
+                Some((sum, times)) => (*sum, *times) = (aggregate(*sum, weighted), *times + 1),
+                None => {
+                    call.charge(member.len())?;
+                    found.insert(member.to_vec(), (weighted, 1));
+                }
             }
-            sum.1 += 1;
-        }
+            Ok(())
+        })?;
     }
     let is_in = |times: usize| !intersects || times == keys.len();
     let mut found: Vec<Scored> = found
@@ -85,7 +87,7 @@ fn store(call: &mut Call, intersects: bool) -> Done {
     }
     let key = call.word(1);
     call.space.remove(key)?;
-    let mut header = call.space.new_collection(Kind::Sorted);
+    let mut header = call.space.new_collection(Kind::Sorted)?;
     for (member, score) in &found {
         put(call, &mut header, member, None, *score)?;
     }

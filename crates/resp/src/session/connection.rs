@@ -1,16 +1,17 @@
 //! Commands about the connection itself.
 
-use super::{Multi, Session};
+use super::{MOST_NAME_BYTES, Multi, Session};
 use crate::commands::general::REDIS_VERSION;
 use crate::commands::keys::database;
 use crate::fault::{Done, Fault};
 use crate::host::Permission;
 use crate::pubsub::Subscriber;
 use crate::space::{Source, Space};
-use crate::watched::Watched;
+use crate::watched::{Seen, watch_bytes};
 use crate::wire::numbers::parse_i64;
 use crate::wire::reply::Protocol;
 use crate::wire::request::Command;
+use std::sync::Arc;
 
 const WRONG_PASS: Fault = Fault::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
@@ -29,13 +30,13 @@ impl Session {
             }
             "discard" => {
                 self.multi.take().ok_or(Fault::fixed("ERR DISCARD without MULTI"))?;
-                self.watched.clear();
+                self.unwatch();
                 self.out.ok();
                 Ok(())
             }
             "watch" => self.watch(command),
             "unwatch" => {
-                self.watched.clear();
+                self.unwatch();
                 self.out.ok();
                 Ok(())
             }
@@ -139,6 +140,11 @@ impl Session {
                 "ERR Client names cannot contain spaces, newlines or special characters.",
             ));
         }
+        if name.len() > MOST_NAME_BYTES {
+            return Err(Fault::fixed("ERR the name of a client can have at most 65536 bytes"));
+        }
+        self.kept_bytes -= std::mem::take(&mut self.name).len();
+        self.keep(name.len())?;
         self.name = name.to_vec();
         Ok(())
     }
@@ -191,18 +197,20 @@ impl Session {
         if self.multi.is_some() {
             return Err(Fault::fixed("ERR WATCH inside MULTI is not allowed"));
         }
-        let (tables, database) = (self.shared.committer.tables_for(self.database)?, self.database);
-        let versions = &self.shared.committer.versions;
+        let shared = Arc::clone(&self.shared);
+        let (tables, database) = (shared.committer.tables_for(self.database)?, self.database);
+        let versions = &shared.committer.versions;
         // They are read before the snapshot: a creation that it does not show is one that they do not count.
         let creations: Vec<u64> = command.from(1).map(|key| versions.creations(database, key)).collect();
-        let snapshot = self.shared.host.database().snapshot()?;
+        let snapshot = shared.host.database().snapshot()?;
         let space = Space::new(Source::Snapshot(&snapshot), &tables, database, versions);
         for (key, creations) in command.from(1).zip(creations) {
             let version = space.version(key)?;
-            let is_known = |watched: &Watched| watched.database == database && watched.key == key;
+            let place = (database, key.to_vec());
             // The first look counts: what was seen since then is to be unchanged.
-            if !self.watched.iter().any(is_known) {
-                self.watched.push(Watched { database, key: key.to_vec(), version, creations });
+            if !self.watched.contains_key(&place) {
+                self.keep(watch_bytes(key))?;
+                self.watched.insert(place, Seen { version, creations });
             }
         }
         self.out.ok();
@@ -211,10 +219,10 @@ impl Session {
 
     fn reset(&mut self) -> Done {
         self.multi = None;
-        self.watched.clear();
+        self.unwatch();
         self.unsubscribe_all();
         self.database = 0;
-        self.name.clear();
+        self.kept_bytes -= std::mem::take(&mut self.name).len();
         (self.token, self.permission) = (None, None);
         self.set_protocol(Protocol::Resp2);
         self.out.simple("RESET");

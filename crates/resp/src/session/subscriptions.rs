@@ -5,12 +5,13 @@
 //! sends no commands. It asks every [`ASK`], and before a message that comes later than that. An invalid token ends the
 //! connection.
 
-use super::{INVALID_TOKEN, Session};
+use super::{FLUSHED_BYTES, INVALID_TOKEN, MOST_NAME_BYTES, Session};
 use crate::fault::{Done, Fault};
 use crate::host::{Host, Permission};
 use crate::pubsub::{Mailbox, Subscriber, Taken};
 use crate::wire::reply::{Out, Protocol};
 use crate::wire::request::Command;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -21,6 +22,13 @@ use std::time::{Duration, Instant};
 const ASK: Duration = Duration::from_millis(250);
 /// The most subscriptions of a connection.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
+/// What a subscription takes beside the two copies of its name.
+const EACH_BYTES: usize = 256;
+
+/// Returns the memory in bytes that a subscription takes.
+fn subscription_bytes(name: &[u8]) -> usize {
+    2 * name.len() + EACH_BYTES
+}
 
 impl Session {
     pub(super) fn run_subscription(&mut self, name: &str, command: &Command) -> Done {
@@ -40,7 +48,8 @@ impl Session {
         }
         let failed = |error| Fault::Database(pando::Error::io("start to write messages", error));
         self.flush();
-        let mailbox = Arc::new(Mailbox::new(Arc::clone(&self.stream), self.out.protocol));
+        let room = &self.shared.around.replying;
+        let mailbox = Arc::new(Mailbox::new(Arc::clone(&self.stream), self.out.protocol, room));
         let (own, stream, shared) =
             (Arc::clone(&mailbox), Arc::clone(&self.stream), Arc::clone(&self.shared));
         let write = move || {
@@ -61,20 +70,36 @@ impl Session {
         // Earlier replies come before the confirmation, which goes into the mailbox with the subscription.
         self.flush();
         let is_about_keys = command.from(1).any(|name| name.starts_with(b"__key")) || is_pattern;
-        if is_about_keys {
-            self.shared.notifier.start(self.shared.host.database(), &self.shared.around)?;
-        }
+        let shared = Arc::clone(&self.shared);
+        // The changes are followed before the confirmation, and until the hub has the subscription.
+        let _following = match is_about_keys {
+            true => Some(shared.notifier.start(shared.host.database(), &shared.around)?),
+            false => None,
+        };
         for name in command.from(1) {
             if self.channels.len() + self.patterns.len() >= MOST_SUBSCRIPTIONS {
                 return Err(Fault::fixed("ERR this connection has too many subscriptions"));
             }
-            let names = if is_pattern { &mut self.patterns } else { &mut self.channels };
-            names.insert(name.to_vec());
+            if name.len() > MOST_NAME_BYTES {
+                return Err(Fault::fixed("ERR the name of a channel can have at most 65536 bytes"));
+            }
+            if !self.names(is_pattern).contains(name) {
+                self.keep(subscription_bytes(name))?;
+                self.names(is_pattern).insert(name.to_vec());
+            }
+            if !mailbox.wait_for_space() {
+                self.is_over = true;
+                return Ok(());
+            }
             let confirmation =
                 self.confirmation(if is_pattern { "psubscribe" } else { "subscribe" }, Some(name));
             self.shared.around.hub.subscribe(is_pattern, name, self.id, &mailbox, confirmation);
         }
         Ok(())
+    }
+
+    fn names(&mut self, is_pattern: bool) -> &mut BTreeSet<Vec<u8>> {
+        if is_pattern { &mut self.patterns } else { &mut self.channels }
     }
 
     fn confirmation(&self, kind: &str, name: Option<&[u8]>) -> Out {
@@ -88,31 +113,46 @@ impl Session {
 
     fn unsubscribe(&mut self, command: &Command, is_pattern: bool) -> Done {
         let kind = if is_pattern { "punsubscribe" } else { "unsubscribe" };
-        let names = if is_pattern { &self.patterns } else { &self.channels };
-        let mut asked: Vec<Vec<u8>> = command.from(1).map(<[u8]>::to_vec).collect();
-        if asked.is_empty() {
-            asked = names.iter().cloned().collect();
+        if command.len() > 1 {
+            for name in command.from(1) {
+                let was_subscribed = self.names(is_pattern).remove(name);
+                self.confirm_end(is_pattern, name, was_subscribed);
+            }
+            return Ok(());
         }
-        if asked.is_empty() {
+        if self.names(is_pattern).is_empty() {
             let confirmation = self.confirmation(kind, None);
             self.out.append(confirmation);
         }
-        for name in asked {
-            let names = if is_pattern { &mut self.patterns } else { &mut self.channels };
-            names.remove(&name);
-            self.shared.around.hub.unsubscribe(is_pattern, &name, self.id);
-            let confirmation = self.confirmation(kind, Some(&name));
-            self.out.append(confirmation);
+        while let Some(name) = self.names(is_pattern).pop_first() {
+            self.confirm_end(is_pattern, &name, true);
         }
         Ok(())
     }
 
-    pub(super) fn unsubscribe_all(&mut self) {
-        for name in std::mem::take(&mut self.channels) {
-            self.shared.around.hub.unsubscribe(false, &name, self.id);
+    /// Confirms the end of a subscription that the session does not have any more, or has never had.
+    fn confirm_end(&mut self, is_pattern: bool, name: &[u8], was_subscribed: bool) {
+        if was_subscribed {
+            self.end_subscription(is_pattern, name);
         }
-        for name in std::mem::take(&mut self.patterns) {
-            self.shared.around.hub.unsubscribe(true, &name, self.id);
+        let kind = if is_pattern { "punsubscribe" } else { "unsubscribe" };
+        let confirmation = self.confirmation(kind, Some(name));
+        self.out.append(confirmation);
+        if self.out.len() > FLUSHED_BYTES {
+            self.flush();
+        }
+    }
+
+    fn end_subscription(&mut self, is_pattern: bool, name: &[u8]) {
+        self.shared.around.hub.unsubscribe(is_pattern, name, self.id);
+        self.kept_bytes -= subscription_bytes(name);
+    }
+
+    pub(super) fn unsubscribe_all(&mut self) {
+        for is_pattern in [false, true] {
+            while let Some(name) = self.names(is_pattern).pop_first() {
+                self.end_subscription(is_pattern, &name);
+            }
         }
         if let Some(mailbox) = &self.mailbox {
             mailbox.set_subscriber(None);
@@ -125,9 +165,14 @@ impl Session {
         if !is_listening || self.out.protocol == Protocol::Resp3 {
             return false;
         }
+        let before = self.out.len();
         self.out.array(2);
         self.out.bulk(b"pong");
         self.out.bulk(text);
+        if let Err(fault) = self.out.check() {
+            self.out.truncate(before);
+            self.out.error(&fault.to_string());
+        }
         true
     }
 }

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// The longest reply in bytes. A command that would exceed it fails.
 const MOST_BYTES: usize = 256 << 20;
 
+/// The length from which on memory for a byte string is taken before it is copied.
+const LONG_BYTES: usize = 256 << 10;
+
 /// The version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -24,6 +27,8 @@ pub struct Out {
     bytes: Vec<u8>,
     /// The part of the memory for long replies; `None` if all replies are short.
     share: Option<Share>,
+    /// Whether a long byte string was left out because there was no memory for it. The next check fails.
+    is_cut: bool,
     /// The version of the replies that are added.
     pub protocol: Protocol,
 }
@@ -31,12 +36,12 @@ pub struct Out {
 impl Out {
     /// Creates an empty buffer for short replies.
     pub fn new(protocol: Protocol) -> Self {
-        Out { bytes: Vec::new(), share: None, protocol }
+        Out { bytes: Vec::new(), share: None, is_cut: false, protocol }
     }
 
     /// Creates an empty buffer for replies of any length, which take memory of `room`.
     pub fn within(room: &Arc<Room>, protocol: Protocol) -> Self {
-        Out { bytes: Vec::new(), share: Some(Share::new(room)), protocol }
+        Out { bytes: Vec::new(), share: Some(Share::new(room)), is_cut: false, protocol }
     }
 
     /// Fails if the replies have become too long, or those of all clients together have.
@@ -44,8 +49,13 @@ impl Out {
         if self.bytes.len() > MOST_BYTES {
             return Err(Fault::TOO_LONG_REPLY);
         }
-        let fits = self.share.as_mut().is_none_or(|share| share.set(self.bytes.len()));
+        let fits = !self.is_cut && self.share.as_mut().is_none_or(|share| share.set(self.bytes.len()));
         if fits { Ok(()) } else { Err(Fault::TOO_MANY_REPLIES) }
+    }
+
+    /// Returns whether something was left out, so that [`Out::check`] fails.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Returns the number of bytes.
@@ -61,6 +71,7 @@ impl Out {
     /// Removes what was added after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
+        self.is_cut = false;
         self.shrink_share();
     }
 
@@ -75,11 +86,13 @@ impl Out {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(64 << 10);
+        self.is_cut = false;
         self.shrink_share();
     }
 
     /// Adds other replies, with the memory that they have.
     pub fn append(&mut self, other: Out) {
+        self.is_cut |= other.is_cut;
         if self.bytes.is_empty() {
             self.bytes = other.bytes;
         } else {
@@ -95,8 +108,13 @@ impl Out {
     /// Returns the replies with the memory that they have, and is empty afterwards.
     pub fn take(&mut self) -> Out {
         let share = self.share.as_ref().map(Share::empty);
-        let empty = Out { bytes: Vec::new(), share, protocol: self.protocol };
+        let empty = Out { bytes: Vec::new(), share, is_cut: false, protocol: self.protocol };
         std::mem::replace(self, empty)
+    }
+
+    fn has_room_for(&mut self, more_bytes: usize) -> bool {
+        let len = self.bytes.len();
+        self.share.as_mut().is_none_or(|share| share.set(len + more_bytes))
     }
 
     fn head(&mut self, kind: u8, number: i64) {
@@ -144,8 +162,12 @@ impl Out {
         self.integer(i64::from(is_true));
     }
 
-    /// Adds a byte string.
+    /// Adds a byte string. A long one is left out if there is no memory for it, and the next [`Out::check`] fails.
     pub fn bulk(&mut self, bytes: &[u8]) {
+        if bytes.len() > LONG_BYTES && !self.has_room_for(bytes.len()) {
+            self.is_cut = true;
+            return;
+        }
         self.head(b'$', bytes.len() as i64);
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");

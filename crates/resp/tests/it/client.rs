@@ -5,7 +5,7 @@ use pando_resp::{Door, Host, Options, Permission};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server with one database. Its tokens can change.
 #[derive(Debug)]
@@ -54,6 +54,29 @@ impl Served {
 
     pub fn client(&self) -> Client {
         Client::connect(self.door.address())
+    }
+
+    /// Returns one of the door's figures.
+    pub fn figure(&self, name: &str) -> usize {
+        let figures = self.door.prometheus();
+        let line = figures.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not among {figures}")).parse().unwrap()
+    }
+
+    /// Waits until one of the door's figures has this value.
+    #[track_caller]
+    pub fn await_figure(&self, name: &str, value: usize) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.figure(name) != value {
+            assert!(Instant::now() < until, "{name} is {}, not {value}", self.figure(name));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until `count` clients wait for an element.
+    #[track_caller]
+    pub fn await_blocked(&self, count: usize) {
+        self.await_figure("pando_redis_blocked_connections", count);
     }
 }
 

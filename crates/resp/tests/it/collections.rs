@@ -215,3 +215,25 @@ fn version_three_has_types_of_its_own() {
     assert!(client.ask("HELLO 2").starts_with("[\"server\""));
     client.check(&[("HGETALL h", "[\"a\", \"1\"]"), ("HRANDFIELD h 1 WITHVALUES", "[\"a\", \"1\"]")]);
 }
+
+#[test]
+fn a_new_collection_has_a_generation_after_all_that_are_stored() {
+    let served = Served::start();
+    let mut client = served.client();
+    assert_eq!(client.ask("SADD first a"), "1");
+    let db = &served.host.db;
+    let table = db.table("redis-0").unwrap().unwrap();
+    let generation = |key: &str| {
+        let record = db.get(&table, [b"\x01", key.as_bytes()].concat()).unwrap().unwrap();
+        u64::from_be_bytes(record[18..26].try_into().unwrap())
+    };
+    // A server with a clock that is ahead by a day was here.
+    let ahead = generation("first") + 24 * 3600 * 1_000_000;
+    db.put(&table, [&[2], &ahead.to_be_bytes()[..], b"member"].concat(), "").unwrap();
+    for command in ["SADD s a", "HSET h f v", "RPUSH l x", "ZADD z 1 x", "COPY s t", "SUNIONSTORE u s"] {
+        assert_eq!(client.ask(command), "1", "{command}");
+        let key = command.split(' ').nth(if command.starts_with("COPY") { 2 } else { 1 }).unwrap();
+        assert!(generation(key) > ahead, "{command}");
+    }
+    assert_eq!(client.ask("SMEMBERS s"), "[\"a\"]");
+}

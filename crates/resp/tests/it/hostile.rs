@@ -264,3 +264,34 @@ fn a_request_of_http_runs_nothing_of_its_body() {
     assert_eq!(all_replies(&served, b"SET POST Host:\r\nPOST / HTTP/1.1\r\nGET POST\r\n"), "+OK\r\n");
     served.client().check(&[("GET POST", "\"Host:\""), ("GETRANGE POST 0 -1", "\"Host:\"")]);
 }
+
+#[test]
+fn a_client_without_a_token_is_disconnected_after_a_time() {
+    let patience = Duration::from_millis(300);
+    let served = Served::with(Options { authentication: patience, ..Options::default() });
+    let mut early = served.client();
+    assert_eq!(early.ask("PING"), "PONG");
+    thread::sleep(patience * 3);
+    assert_eq!(early.ask("PING"), "PONG", "no token is needed");
+    *served.host.tokens.lock().unwrap() = vec![("secret", Permission::Read)];
+    let mut knows = served.client();
+    assert_eq!(knows.ask("AUTH secret"), "OK");
+    let (begun, mut silent, mut slow) = (Instant::now(), served.client(), served.client());
+    // A byte now and then does not help.
+    let ended = (0..200).find(|_| {
+        thread::sleep(patience / 10);
+        slow.stream.write_all(b" ").is_err()
+    });
+    assert!(ended.is_some());
+    for client in [&mut silent, &mut slow, &mut early] {
+        if let Some(reply) = client.try_reply() {
+            assert_eq!(reply, "-NOAUTH this connection has not sent a valid token in time");
+            assert_eq!(client.try_reply(), None, "the connection is closed");
+        }
+    }
+    assert!(begun.elapsed() >= patience && begun.elapsed() < Duration::from_secs(15));
+    assert_eq!(knows.ask("GET a"), "nil");
+    // A token that is revoked gives no more time than none.
+    served.host.tokens.lock().unwrap()[0].0 = "other";
+    assert!(knows.try_reply().is_some_and(|reply| reply.starts_with("-NOAUTH")));
+}

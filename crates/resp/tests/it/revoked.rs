@@ -32,21 +32,12 @@ fn ends(mut client: Client, revoked: Instant) {
     assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "the connection is closed");
 }
 
-/// Waits until `count` clients wait for an element.
-fn await_blocked(served: &Served, count: u32) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while !served.door.prometheus().contains(&format!("blocked_connections {count}\n")) {
-        assert!(Instant::now() < until, "{}", served.door.prometheus());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_client_that_waits_gets_nothing_with_a_revoked_token() {
     let (served, mut other) = served();
     let mut idle = authenticated(&served, "old");
     idle.send(&[b"BLPOP", b"idle", b"0"]);
-    await_blocked(&served, 1);
+    served.await_blocked(1);
     let revoked = Instant::now();
     revoke(&served);
     ends(idle, revoked);
@@ -54,7 +45,7 @@ fn a_client_that_waits_gets_nothing_with_a_revoked_token() {
     served.host.tokens.lock().unwrap().push(("old", Permission::Write));
     let mut waits = authenticated(&served, "old");
     waits.send(&[b"BLPOP", b"queue", b"0"]);
-    await_blocked(&served, 1);
+    served.await_blocked(1);
     let revoked = Instant::now();
     revoke(&served);
     other.check(&[("RPUSH queue first", "1")]);
@@ -64,7 +55,7 @@ fn a_client_that_waits_gets_nothing_with_a_revoked_token() {
     served.host.tokens.lock().unwrap().push(("old", Permission::Write));
     let mut waits = authenticated(&served, "old");
     waits.send(&[b"BLPOP", b"later", b"0"]);
-    await_blocked(&served, 1);
+    served.await_blocked(1);
     revoke(&served);
     served.host.tokens.lock().unwrap().push(("old", Permission::Read));
     ends(waits, Instant::now());

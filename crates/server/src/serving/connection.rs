@@ -96,6 +96,12 @@ fn protocol_of(seen: &[u8]) -> Option<Protocol> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::serving::app::App;
+    use std::time::{Duration, Instant};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::{sleep, timeout};
 
     #[test]
     fn the_first_bytes_show_the_protocol() {
@@ -108,5 +114,48 @@ mod tests {
         for first in ["PRI ", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
             assert_eq!(protocol_of(first.as_bytes()), Some(Protocol::Http2), "{first}");
         }
+    }
+
+    /// Serves a connection whose server ends while the client has sent `first`, and sends `rest` afterwards. Returns
+    /// what the client gets, and the time from the end of the server to that of the connection.
+    fn serve_to_end(first: &[u8], rest: &[u8]) -> (String, Duration) {
+        let dir = tempfile::tempdir().unwrap();
+        let app = App::new(Config::new(dir.path())).unwrap();
+        let service = Service::new(app.parts.clone(), &app.config).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let timers = Timers::new(runtime.handle().clone());
+        let took = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let stream = Stream::Tcp(listener.accept().await.unwrap().0);
+            let (ending, ended) = watch::channel(false);
+            let ends = async {
+                client.write_all(first).await.unwrap();
+                sleep(Duration::from_millis(300)).await;
+                let begun = Instant::now();
+                ending.send(true).unwrap();
+                client.write_all(rest).await.unwrap();
+                let mut got = Vec::new();
+                let _ = client.read_to_end(&mut got).await;
+                (String::from_utf8(got).unwrap(), begun.elapsed())
+            };
+            let serves = serve(stream, service, timers, ended);
+            timeout(Duration::from_secs(20), async { tokio::join!(serves, ends).1 }).await.unwrap()
+        });
+        app.end().unwrap();
+        took
+    }
+
+    #[test]
+    fn the_end_of_a_server_does_not_wait_for_the_rest_of_a_head() {
+        for first in
+            ["GET", "GET /healthz HTTP/1.1\r\nhost: a\r\n", "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /"]
+        {
+            let (got, took) = serve_to_end(first.as_bytes(), b"");
+            assert!(took < Duration::from_secs(3), "{first:?}: {took:?}");
+            assert_eq!(got.starts_with("HTTP/1.1 200"), first.ends_with("GET /"), "{got}");
+        }
+        let (got, took) = serve_to_end(b"GET /healthz HTTP/1.1\r\n", b"host: a\r\n\r\n");
+        assert!(got.starts_with("HTTP/1.1 200") && took < Duration::from_secs(3), "{took:?}: {got}");
     }
 }

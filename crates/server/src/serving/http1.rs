@@ -1,7 +1,7 @@
 //! One connection of HTTP/1, from its first byte to its last.
 //!
 //! 1. Requests are served one after the other. When the server ends, the request in progress gets its response, and no
-//!    further one is served.
+//!    further one is served. A head that has begun has [`LAST_HEAD`] to arrive completely.
 //! 2. An idle connection is closed: no request began, no byte was written and no work was in progress for as long as a
 //!    head may take. That covers clients that never send, that send a byte at a time without ending a head, and that do
 //!    not read their response. `receive` decides how long a body may pause. A client in the middle of a head gets 408.
@@ -45,6 +45,9 @@ use tokio::time::{Interval, sleep, timeout};
 
 /// How long SQL statements continue after their client stops sending.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a head that has begun when the server ends may take to arrive completely.
+const LAST_HEAD: Duration = Duration::from_millis(500);
 
 /// The events and state of a connection. Only one thread reads and writes them.
 #[derive(Debug, Default)]
@@ -92,6 +95,12 @@ impl Signs {
         if !self.is_responding.load(Ordering::Relaxed) {
             self.is_between.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Returns whether a head has begun to arrive, and no request is in progress.
+    fn is_awaiting_head(&self) -> bool {
+        // Relaxed for both: only one thread uses them.
+        self.is_within_head.load(Ordering::Relaxed) && !self.is_responding.load(Ordering::Relaxed)
     }
 
     /// Returns a body that notes its end.
@@ -167,6 +176,10 @@ pub async fn serve(
                     outcome = connection => outcome,
                     () = silence(&signs, timers.looks(patience)) => return,
                     () = signs.cut.notified() => return,
+                    () = late_head(&signs, &timers) => {
+                        tracing::debug!("a connection whose request had not arrived was closed");
+                        return;
+                    }
                 }
             }
             Event::Silence => {
@@ -286,6 +299,16 @@ async fn silence(signs: &Signs, mut look: Interval) {
                 return;
             }
         }
+    }
+}
+
+/// Returns if the client is in the middle of a head, and still is after [`LAST_HEAD`].
+async fn late_head(signs: &Signs, timers: &Timers) {
+    if signs.is_awaiting_head() {
+        timers.sleep(LAST_HEAD).await;
+    }
+    if !signs.is_awaiting_head() {
+        std::future::pending().await
     }
 }
 

@@ -3,7 +3,9 @@
 //! 1. One thread takes all backups, one after the other: two never run at once. A backup of the same folder by
 //!    another process is kept away by the folder's lock.
 //! 2. A failure is logged and counted, shown until the next success, and tried again after a few minutes.
-//! 3. At the end of the server the databases are closed, which ends a backup that is running. Nothing of it remains.
+//! 3. A backup counts only for the database of which it is: one that was dropped and created again has none, although
+//!    the folder of its name has some.
+//! 4. At the end of the server the databases are closed, which ends a backup that is running. Nothing of it remains.
 //!    [`Schedule::stop`] is called before that, so that no database is opened after it.
 
 use crate::config::BackupPlan;
@@ -14,8 +16,9 @@ use crate::data::schedule::plan::is_due;
 use crate::data::schedule::take::{Taken, take};
 use crate::watch::jobs::{Jobs, Running};
 use crate::wire::problem::Problem;
-use pando::{BackupEntry, BackupProgress, Backups, Error, ErrorKind, Result};
+use pando::{BackupEntry, BackupInfo, BackupProgress, Backups, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -37,7 +40,7 @@ pub struct Schedule {
 /// The results of the backups of one database.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// When the newest backup in the folder was begun.
+    /// When the newest backup in the folder was begun, if it is of this database.
     pub newest: Option<SystemTime>,
     /// The number of backups in the folder.
     pub kept: u64,
@@ -55,6 +58,21 @@ pub struct Results {
     pub bytes: u64,
     /// When the last attempt began.
     attempted: Option<SystemTime>,
+    /// Of which database the newest backup is.
+    newest_of: Option<Identity>,
+    /// The directory of the database when `newest` was found to be of it.
+    checked: Option<Mark>,
+}
+
+/// The id and the fork of a database.
+type Identity = (u64, u32);
+
+/// What distinguishes a directory from another one that had its name before: its number, and when it was made.
+type Mark = (u64, Option<SystemTime>);
+
+fn mark_of(directory: &Path) -> Option<Mark> {
+    let found = std::fs::metadata(directory).ok()?;
+    Some((found.ino(), found.created().ok()))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -162,7 +180,7 @@ impl Schedule {
                 return;
             }
             let now = SystemTime::now();
-            let results = self.of(&name);
+            let results = self.of(databases, &name);
             if !is_due(self.plan.every, results.newest, results.attempted, now) {
                 continue;
             }
@@ -177,15 +195,38 @@ impl Schedule {
         }
     }
 
-    /// Returns what is known of a database. The first time, the folder is read.
-    fn of(&self, name: &str) -> Results {
-        if let Some(known) = self.result(name) {
-            return known;
+    /// Returns what is known of a database. The folder is read the first time, and when the database has another
+    /// directory than before. The database is opened then if the newest backup in the folder may be of an earlier one,
+    /// that is, unless its directory is older than that backup.
+    fn of(&self, databases: &Databases, name: &str) -> Results {
+        let directory = databases.path(name);
+        let mark = mark_of(&directory);
+        let known = match self.result(name) {
+            Some(known) if known.checked == mark => return known,
+            known => known,
+        };
+        let is_replaced = known.is_some();
+        let mut found = known.unwrap_or_default();
+        found.read_folder(&self.folder(name));
+        let is_older = mark.zip(found.newest).is_some_and(|((_, made), newest)| {
+            // The time of a backup has whole seconds.
+            made.is_some_and(|made| made + Duration::from_secs(1) < newest)
+        });
+        if found.newest.is_some() && (is_replaced || !is_older) {
+            found.count_newest_of(self.identity(databases, name));
         }
-        let mut found = Results::default();
-        found.read_folder(&self.plan.to.join(name));
+        found.checked = mark;
         locked(&self.results).insert(name.to_owned(), found.clone());
         found
+    }
+
+    /// Returns the identity of a database; `None` if it cannot be opened.
+    fn identity(&self, databases: &Databases, name: &str) -> Option<Identity> {
+        let is_over = self.end.flag();
+        if *is_over {
+            return None;
+        }
+        databases.open(name).ok().map(|open| open.db.identity())
     }
 
     fn back_up(&self, databases: &Databases, name: &str, now: SystemTime, job: &Running) -> Result<Taken> {
@@ -202,7 +243,7 @@ impl Schedule {
 
     fn note(&self, name: &str, outcome: Result<Taken>, now: SystemTime, took: Duration) {
         // Only this thread changes results. It reads the folder without the lock, for which requests wait.
-        let mut results = self.of(name);
+        let mut results = self.result(name).unwrap_or_default();
         results.attempted = Some(now);
         let failure = match outcome {
             Ok(Taken { report, removed }) => {
@@ -220,7 +261,12 @@ impl Schedule {
             tracing::error!(database = %name, %error, "a scheduled backup failed");
         }
         results.error = failure.map(|error| error.to_string());
-        results.read_folder(&self.plan.to.join(name));
+        let of_this_one = results.newest;
+        results.read_folder(&self.folder(name));
+        if of_this_one.is_none() {
+            // The backups in the folder still are of another database.
+            results.newest = None;
+        }
         locked(&self.results).insert(name.to_owned(), results);
     }
 }
@@ -238,7 +284,16 @@ impl Results {
         self.kept = entries.len() as u64;
         self.kept_bytes = entries.iter().map(|entry| entry.bytes).sum();
         // A damaged newest backup does not count, so that another one is due.
-        self.newest = entries.last().and_then(|entry| Some(entry.info.as_ref().ok()?.created()));
+        let newest = entries.last().and_then(|entry| entry.info.as_ref().ok());
+        self.newest = newest.map(BackupInfo::created);
+        self.newest_of = newest.map(BackupInfo::identity);
+    }
+
+    /// Lets the newest backup count only if it is of the database with this identity.
+    fn count_newest_of(&mut self, identity: Option<Identity>) {
+        if self.newest_of != identity {
+            (self.newest, self.attempted) = (None, None);
+        }
     }
 }
 
@@ -300,6 +355,35 @@ mod tests {
             let target = tempfile::tempdir().unwrap();
             pando::restore(&Backups::open(to.path().join(name)).unwrap(), None, target.path()).unwrap();
         }
+    }
+
+    #[test]
+    fn a_database_that_was_created_again_has_no_backup() {
+        let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let data = data(dir.path());
+        let databases = &data.databases;
+        let (schedule, jobs) = (Schedule::new(plan(to.path()), dir.path()).unwrap(), Arc::default());
+        let taken = |schedule: &Schedule| {
+            schedule.look(databases, &jobs);
+            schedule.results().values().map(|one| one.taken).collect::<Vec<_>>()
+        };
+        let create_again = |name: &str| {
+            databases.drop_database(name).unwrap();
+            databases.create(name, None).unwrap();
+        };
+        assert_eq!(taken(&schedule), [1, 1]);
+        assert_eq!(taken(&schedule), [1, 1]);
+        create_again("a");
+        assert_eq!(taken(&schedule), [2, 1]);
+        assert_eq!(taken(&schedule), [2, 1]);
+        let of = schedule.kept("a").pop().unwrap().info.unwrap().identity();
+        assert_eq!(of, databases.open("a").unwrap().db.identity());
+        // The same after a restart of the server.
+        let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
+        create_again("b");
+        assert_eq!(taken(&schedule), [0, 1]);
+        assert_eq!(taken(&schedule), [0, 1]);
+        databases.close_all().unwrap();
     }
 
     #[test]
