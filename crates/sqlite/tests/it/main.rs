@@ -30,4 +30,5 @@ mod support;
 mod transactions;
 mod typed_definitions;
 mod turns;
+mod versions;
 mod writers;
