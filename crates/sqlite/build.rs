@@ -118,6 +118,7 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
 /// * Where a statement that writes is about to return a row: its commit must be certain before.
+/// * Where the commit of `RELEASE` has failed: SQLite has rolled back, but keeps the savepoint.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
     (
@@ -222,6 +223,12 @@ const CALLS: &[(&str, &str, &str)] = &[
         "static const char *pando_stock_",
     ),
     ("sqlite3_result_text(context, sqlite3_sourceid()", "sqlite3_sourceid", "pando_stock_sqlite3_sourceid"),
+    (
+        "rc = p->rc;\n        if( rc ){\n          db->autoCommit = 0;\n        }else{\n          \
+         db->isTransactionSavepoint = 0;",
+        "db->autoCommit = 0;",
+        "pandoReleaseFailed(db);",
+    ),
 ];
 
 /// What the source is compiled with.

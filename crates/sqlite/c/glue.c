@@ -677,6 +677,24 @@ SQLITE_PRIVATE int sqlite3BtreeRollback(Btree *p, int tripCode, int writeOnly){
   if( pState==0 ) return stockBtreeRollback(p, tripCode, writeOnly);
   return pando_bt_rollback(pState, tripCode, writeOnly, p->db->nVdbeRead>1);
 }
+/* Returns whether a connection has a database on Pando. */
+static int pandoHasAny(sqlite3 *db){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) return 1;
+  }
+  return 0;
+}
+/*
+** Is called where RELEASE of the outermost savepoint has failed to commit, and everything is rolled back. SQLite keeps the
+** savepoint and its transaction, in which nothing is left: RELEASE would then succeed, as if the writes were committed. With
+** files such a failure is one of the disk; here it is every conflict. So the transaction ends, as it does after a COMMIT
+** that fails.
+*/
+static void pandoReleaseFailed(sqlite3 *db){
+  if( pandoHasAny(db) ) sqlite3CloseSavepoints(db);
+  else db->autoCommit = 0;
+}
 SQLITE_PRIVATE int sqlite3BtreeBeginStmt(Btree *p, int iStatement){
   void *pState = pandoOf(p);
   return pState ? pando_bt_open_savepoints(pState, iStatement) : stockBtreeBeginStmt(p, iStatement);

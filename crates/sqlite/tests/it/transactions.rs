@@ -202,3 +202,51 @@ fn a_query_whose_tables_are_rolled_back_ends_with_sqlites_words() {
         assert_eq!((error.code, &*error.message), (516, "abort due to ROLLBACK"));
     }
 }
+
+#[test]
+fn an_outermost_release_that_meets_a_conflict_ends_its_transaction_as_a_commit_does() {
+    let db = database();
+    let [one, other] = [(), ()].map(|()| Connection::open(&db).expect("it opens"));
+    one.execute("CREATE TABLE t(a)").expect("it is created");
+    for (at, inner) in ["", "SAVEPOINT inner", "SAVEPOINT s"].into_iter().enumerate() {
+        one.execute("SAVEPOINT s").expect("it begins");
+        one.execute(inner).expect("it nests");
+        rows(&one, "SELECT count(*) FROM t");
+        other.execute("INSERT INTO t VALUES ('other')").expect("nothing excludes it");
+        one.execute("INSERT INTO t VALUES ('lost')").expect("it writes");
+        if inner == "SAVEPOINT s" {
+            one.execute("RELEASE s").expect("it is not the outermost one");
+        }
+        assert_eq!(one.execute("RELEASE s").expect_err("what it has read changed").code, 517);
+        assert!(!one.is_in_transaction(), "{inner}");
+        let error = one.execute("RELEASE s").expect_err("it has ended");
+        assert_eq!(error.message, "no such savepoint: s");
+        one.execute("SAVEPOINT s; INSERT INTO t VALUES ('kept'); RELEASE s").expect("nothing conflicts");
+        let count = rows(&other, "SELECT count(*) FROM t WHERE a = 'kept'");
+        assert_eq!(count, [(at + 1).to_string()], "{inner}");
+    }
+    assert_eq!(rows(&other, "SELECT count(*) FROM t WHERE a = 'lost'"), ["0"]);
+}
+
+#[test]
+fn what_a_deferred_foreign_key_holds_up_stays_open() {
+    let both = Both::new();
+    both.execute(
+        "PRAGMA foreign_keys = ON;
+         CREATE TABLE p(a PRIMARY KEY);
+         CREATE TABLE c(a REFERENCES p DEFERRABLE INITIALLY DEFERRED)",
+    );
+    for (begin, end) in [("SAVEPOINT s", "RELEASE s"), ("BEGIN", "COMMIT")] {
+        both.execute(begin);
+        both.execute("INSERT INTO c VALUES (1)");
+        for _ in 0..2 {
+            both.execute(end);
+            assert!(both.ours.is_in_transaction() && both.theirs.is_in_transaction(), "{end}");
+        }
+        both.execute("INSERT INTO p VALUES (1)");
+        both.execute(end);
+        assert!(!both.ours.is_in_transaction() && !both.theirs.is_in_transaction(), "{end}");
+        assert_eq!(both.query("SELECT * FROM c, p"), 1, "{end}");
+        both.execute("DELETE FROM c; DELETE FROM p");
+    }
+}
