@@ -81,6 +81,8 @@ pub(crate) struct Open {
     savepoints: Vec<Savepoint>,
     /// What it did to the counters of `AUTOINCREMENT`.
     counters: Option<Counters>,
+    /// The last root before the first tree that it created: later ones are its own.
+    created_after: Option<u32>,
     /// Whether its commit can meet no conflict: see [`State::secure`].
     is_secured: bool,
 }
@@ -95,6 +97,7 @@ impl Open {
             beginning,
             savepoints,
             counters: None,
+            created_after: None,
             is_secured: false,
         }
     }
