@@ -170,6 +170,15 @@ static int pandoStops(sqlite3 *db){
 }
 
 /*
+** Returns whether the connection of a cursor is interrupted. Rust calls it, so the progress handler is not asked: it is the
+** program's, and could use the connection.
+*/
+int pando_is_interrupted(const PandoCursor *c){
+  const BtCursor *pCur = (const BtCursor*)((const u8*)c - ROUND8(sizeof(BtCursor)));
+  return AtomicLoad(&pCur->pBtree->db->u1.isInterrupted)!=0;
+}
+
+/*
 ** Waits for another transaction's turn to end, as the program has said. Returns whether to try again. A turn that ends by
 ** itself is waited for in any case: the call has returned after a part of that wait, so that the statement can be stopped.
 */
