@@ -522,7 +522,9 @@ SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, vo
   Btree *p;
   void *pState;
   int rc = SQLITE_OK;
-  if( op!=SQLITE_FCNTL_PERSIST_WAL && op!=SQLITE_FCNTL_VFSNAME && op!=SQLITE_FCNTL_HAS_MOVED ){
+  if( op!=SQLITE_FCNTL_PERSIST_WAL && op!=SQLITE_FCNTL_VFSNAME && op!=SQLITE_FCNTL_HAS_MOVED
+   && op!=SQLITE_FCNTL_DATA_VERSION
+  ){
     return pando_stock_sqlite3_file_control(db, zDbName, op, pArg);
   }
   sqlite3_mutex_enter(db->mutex);
@@ -534,6 +536,8 @@ SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, vo
     *(int*)pArg = 1;
   }else if( op==SQLITE_FCNTL_HAS_MOVED ){
     *(int*)pArg = pando_bt_has_moved(pState);
+  }else if( op==SQLITE_FCNTL_DATA_VERSION ){
+    rc = pando_bt_meta(pState, BTREE_DATA_VERSION, (u32*)pArg);
   }else{
     *(char**)pArg = sqlite3_mprintf("%s", db->pVfs->zName);
   }
