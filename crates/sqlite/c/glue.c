@@ -271,6 +271,7 @@ typedef struct PandoHidden PandoHidden;
 static PandoHidden *pandoHiddenOf(sqlite3*);
 static int pandoOpenHidden(PandoHidden*, sqlite3_vfs*, Btree**, int flags, int vfsFlags, int *pRc);
 static int pandoIsKept(Btree*, void *pState);
+static int pandoReset(void *pState, sqlite3 *db, char **pzError);
 
 SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
@@ -381,6 +382,8 @@ static int pandoRunVacuum(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *
     sqlite3SetString(pzErrMsg, db, "cannot VACUUM - SQL statements in progress");
     return SQLITE_ERROR;
   }
+  /* SQLITE_DBCONFIG_RESET_DATABASE: it leaves an empty database. */
+  if( db->flags & SQLITE_ResetDatabase ) return pandoReset(pState, db, pzErrMsg);
   return pando_bt_compact(pState);
 }
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
