@@ -386,6 +386,13 @@ static int pandoRunVacuum(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *
   if( db->flags & SQLITE_ResetDatabase ) return pandoReset(pState, db, pzErrMsg);
   return pando_bt_compact(pState);
 }
+/* Returns whether a database is Pando's, so that `dbstat` has no pages to go through, and says so. */
+static int pandoHasNoPages(sqlite3_vtab *pVtab, sqlite3 *db, int iDb){
+  if( db->aDb[iDb].pBt==0 || pandoOf(db->aDb[iDb].pBt)==0 ) return 0;
+  sqlite3_free(pVtab->zErrMsg);
+  pVtab->zErrMsg = sqlite3_mprintf("dbstat is not supported on Pando, whose tables have no pages of SQLite's");
+  return 1;
+}
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   void *pState = pandoOf(p);
   return pState ? pando_bt_last_root(pState) : stockBtreeLastPage(p);
