@@ -131,7 +131,8 @@ def page_statistics(directory):
     connection.execute("CREATE TABLE stock.t(a)")
     assert len(connection.execute("SELECT * FROM dbstat('stock')").fetchall()) == 2
     assert len(connection.execute("SELECT * FROM dbstat WHERE schema = 'stock'").fetchall()) == 2
-    for sql in ("SELECT * FROM dbstat", "SELECT sum(pgsize) FROM dbstat WHERE name = 't'", "SELECT * FROM dbstat('main', 1)"):
+    of_table = "SELECT sum(pgsize) FROM dbstat WHERE name = 't'"
+    for sql in ("SELECT * FROM dbstat", of_table, "SELECT * FROM dbstat('main', 1)"):
         try:
             raise AssertionError((sql, connection.execute(sql).fetchall()))
         except sqlite3.OperationalError as error:

@@ -390,8 +390,8 @@ fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<
         let changes = connection.changes_since(before);
         Ok(dml::Done { columns: column_names(statement), rows, changes })
     };
-    // What a statement that fails leaves is SQLite's matter, and with `OR FAIL` it leaves some rows. One that is stopped
-    // here has not failed: all of its rows are written.
+    // SQLite has undone what a statement that fails must not leave; with `OR FAIL` it leaves some rows. One that is
+    // stopped here has not failed: all of its rows are written.
     let keeps = |_: &Error| !connection.session().watch(|watch| watch.is_full);
     let done = match connection.is_autocommit() {
         true => connection.repeating(run),

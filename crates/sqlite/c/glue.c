@@ -170,8 +170,8 @@ static int pandoStops(sqlite3 *db){
 }
 
 /*
-** Returns whether the connection of a cursor is interrupted. Rust calls it, so the progress handler is not asked: it is the
-** program's, and could use the connection.
+** Returns whether the connection of a cursor is interrupted. Rust calls it, so the progress handler is not asked: it is
+** the program's, and could use the connection.
 */
 int pando_is_interrupted(const PandoCursor *c){
   const BtCursor *pCur = (const BtCursor*)((const u8*)c - ROUND8(sizeof(BtCursor)));
@@ -709,10 +709,10 @@ static int pandoHasAny(sqlite3 *db){
   return 0;
 }
 /*
-** Is called where RELEASE of the outermost savepoint has failed to commit, and everything is rolled back. SQLite keeps the
-** savepoint and its transaction, in which nothing is left: RELEASE would then succeed, as if the writes were committed. With
-** files such a failure is one of the disk; here it is every conflict. So the transaction ends, as it does after a COMMIT
-** that fails.
+** Is called where RELEASE of the outermost savepoint has failed to commit, and everything is rolled back. SQLite keeps
+** the savepoint and its transaction, in which nothing is left: RELEASE would then succeed, as if the writes were
+** committed. With files such a failure is one of the disk; here it is every conflict. So the transaction ends, as it
+** does after a COMMIT that fails.
 */
 static void pandoReleaseFailed(sqlite3 *db){
   if( pandoHasAny(db) ) sqlite3CloseSavepoints(db);

@@ -8,8 +8,8 @@
 //! | `RETURNING` of `DELETE` | the rows' keys are read; by these the rows, which are then deleted |
 //! | `ON CONFLICT` | each row is inserted; if another row conflicts, that is updated by its key |
 //!
-//! [`crate::Connection`] runs the steps in a savepoint or a transaction, so that they are atomic, except with `OR FAIL`. A
-//! statement that needs none of this is passed to SQLite unchanged.
+//! [`crate::Connection`] runs the steps in a savepoint or a transaction, so that they are atomic, except with
+//! `OR FAIL`. A statement that needs none of this is passed to SQLite unchanged.
 
 mod numbers;
 mod steps;

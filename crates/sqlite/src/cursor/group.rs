@@ -1,8 +1,8 @@
 //! Long groups: entries of an index whose keys are cut and begin in the same way, too many to be one batch.
 //!
 //! A group has no order, so all of it is read for each batch. Of its entries, those are kept that come first in the
-//! batch's direction: as many as a seek wants, and at most [`MOST_KEPT_BYTES`] of them. So a look-up needs little memory,
-//! and a scan reads the group once for each [`MOST_KEPT_BYTES`] of it.
+//! batch's direction: as many as a seek wants, and at most [`MOST_KEPT_BYTES`] of them. So a look-up needs little
+//! memory, and a scan reads the group once for each [`MOST_KEPT_BYTES`] of it.
 
 use super::{Cursor, Own, RANGE_ROWS, length};
 use crate::failure::{CORRUPT, Failure, INTERRUPT, Outcome};

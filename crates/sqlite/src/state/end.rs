@@ -134,8 +134,8 @@ impl State {
     }
 }
 
-/// Commits a transaction, past the gate that `excluding` holds, if any. Returns the number of the commit, or `None` for a
-/// remote store.
+/// Commits a transaction, past the gate that `excluding` holds, if any. Returns the number of the commit, or `None`
+/// for a remote store.
 fn commit(
     writers: &Writers,
     transaction: AnyTransaction,

@@ -1,7 +1,8 @@
 //! The data version: a number by which a program notices that what it has read before may have changed.
 //!
-//! A program that keeps what it has read, as FTS5 keeps the structure of its index, reads it again if the number differs.
-//! So the number belongs to the state that is read. One of a newer commit would make an old state pass for the new one.
+//! A program that keeps what it has read, as FTS5 keeps the structure of its index, reads it again if the number
+//! differs. So the number belongs to the state that is read. One of a newer commit would make an old state pass for the
+//! new one.
 
 use super::{State, Work};
 

@@ -101,8 +101,8 @@ fn a_long_group_is_read_in_order_between_others() {
          WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x <= 300)
             INSERT INTO t SELECT x, hex(zeroblob(1700)) || (x * 79 % 311) FROM n;
          WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x <= 60)
-            INSERT INTO t SELECT x + 2000, CASE x % 3 WHEN 0 THEN '' WHEN 1 THEN 'z' ELSE hex(zeroblob(700)) || 'y' END || x
-                FROM n;
+            INSERT INTO t SELECT x + 2000,
+                CASE x % 3 WHEN 0 THEN '' WHEN 1 THEN 'z' ELSE hex(zeroblob(700)) || 'y' END || x FROM n;
          INSERT INTO k SELECT s, id FROM t",
     );
     let middle = "hex(zeroblob(1700)) || '77'";
