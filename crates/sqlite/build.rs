@@ -118,6 +118,8 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
 /// * Where a statement that writes is about to return a row: its commit must be certain before.
+/// * Where the commit of `RELEASE` has failed: SQLite has rolled back, but keeps the savepoint.
+/// * Where `sqlite3_open16` makes UTF-16 the encoding of a new database, and where `dbstat` goes through pages.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
     (
@@ -222,6 +224,23 @@ const CALLS: &[(&str, &str, &str)] = &[
         "static const char *pando_stock_",
     ),
     ("sqlite3_result_text(context, sqlite3_sourceid()", "sqlite3_sourceid", "pando_stock_sqlite3_sourceid"),
+    (
+        "rc = p->rc;\n        if( rc ){\n          db->autoCommit = 0;\n        }else{\n          \
+         db->isTransactionSavepoint = 0;",
+        "db->autoCommit = 0;",
+        "pandoReleaseFailed(db);",
+    ),
+    (
+        "if( rc==SQLITE_OK && !DbHasProperty(*ppDb, 0, DB_SchemaLoaded) ){\n      SCHEMA_ENC(*ppDb) =",
+        "rc==SQLITE_OK &&",
+        "rc==SQLITE_OK && !pandoOf((*ppDb)->aDb[0].pBt) &&",
+    ),
+    (
+        "pSql = sqlite3_str_new(pTab->db);\n  sqlite3_str_appendf(pSql,\n      \"SELECT * FROM (\"",
+        "pSql = sqlite3_str_new(pTab->db);",
+        "if( pandoHasNoPages(pCursor->pVtab, pTab->db, pCsr->iDb) ) return SQLITE_ERROR;\n  \
+         pSql = sqlite3_str_new(pTab->db);",
+    ),
 ];
 
 /// What the source is compiled with.

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import backups
 import handles
+import library_calls
 
 SCHEMA = """
 CREATE TABLE owner(id INTEGER PRIMARY KEY, name TEXT NOT NULL COLLATE NOCASE UNIQUE);
@@ -434,7 +435,8 @@ def main():
         step(path)
     stock_files(directory)
     backups.run(directory)
-    print(f"Python {sys.version.split()[0]} passed: {len(steps) + 2} parts")
+    library_calls.run(directory)
+    print(f"Python {sys.version.split()[0]} passed: {len(steps) + 3} parts")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 use crate::answer::to_owned;
 use crate::catalog::{Engine, SqlTable};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lexer;
 use crate::machine::{self, CachedStatement};
 use crate::others::Others;
@@ -305,14 +305,24 @@ impl Connection {
     /// Runs `work` atomically: in a transaction of its own, which is repeated after a conflict, or within the open one.
     ///
     /// What undoes it is prepared first: after it was interrupted, or has run out of memory, nothing can be.
-    pub(crate) fn atomically<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn atomically<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
+        self.atomically_unless(|_| false, work)
+    }
+
+    /// Does the same, except that an error for which `keeps` returns `true` undoes nothing, as with `OR FAIL`.
+    pub(crate) fn atomically_unless<T>(
+        &self,
+        keeps: impl Fn(&Error) -> bool,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let is_kept = |done: &Result<T>| done.as_ref().err().is_none_or(&keeps);
         if !self.is_autocommit() {
             let mut undo = self.control("ROLLBACK TO pando_statement")?;
             let mut release = self.control("RELEASE pando_statement")?;
             let mut save = self.control("SAVEPOINT pando_statement")?;
             machine::run(&mut save)?;
             let done = work();
-            if done.is_err() && !self.is_autocommit() {
+            if !is_kept(&done) && !self.is_autocommit() {
                 self.run_uninterrupted(&mut undo)?;
             }
             if !self.is_autocommit() {
@@ -324,7 +334,10 @@ impl Connection {
         let [mut begin, mut commit] = [self.control("BEGIN")?, self.control("COMMIT")?];
         self.repeating(|| {
             machine::run(&mut begin)?;
-            let done = work().and_then(|done| machine::run(&mut commit).map(|()| done));
+            let mut done = work();
+            if done.is_ok() || is_kept(&done) && !self.is_autocommit() {
+                done = machine::run(&mut commit).and(done);
+            }
             if done.is_err() && !self.is_autocommit() {
                 self.run_uninterrupted(&mut undo)?;
                 if matches!(&done, Err(error) if error.is_conflict()) {

@@ -159,7 +159,10 @@ impl Statement<'_> {
         let done = self.by_plan(|statement| {
             let connection = statement.connection;
             match &statement.kind {
-                Kind::Steps(steps) => connection.atomically(|| steps.run(connection, parameters)),
+                Kind::Steps(steps) => connection.atomically_unless(
+                    |error| steps.is_or_fail() && error.is_constraint(),
+                    || steps.run(connection, parameters),
+                ),
                 _ => Err(Error::new("the table is another one since the statement was prepared")),
             }
         })?;
@@ -376,7 +379,7 @@ impl Statement<'_> {
 fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<dml::Done> {
     let forget = || {
         connection.session().watch(|watch| {
-            watch.held_bytes = 0;
+            (watch.held_bytes, watch.is_full) = (0, false);
             watch.reserved.clear();
         });
     };
@@ -387,8 +390,13 @@ fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<
         let changes = connection.changes_since(before);
         Ok(dml::Done { columns: column_names(statement), rows, changes })
     };
-    let done =
-        if connection.is_autocommit() { connection.repeating(run) } else { connection.atomically(run) };
+    // SQLite has undone what a statement that fails must not leave; with `OR FAIL` it leaves some rows. One that is
+    // stopped here has not failed: all of its rows are written.
+    let keeps = |_: &Error| !connection.session().watch(|watch| watch.is_full);
+    let done = match connection.is_autocommit() {
+        true => connection.repeating(run),
+        false => connection.atomically_unless(keeps, run),
+    };
     forget();
     done
 }

@@ -305,6 +305,25 @@ static int pandoReplace(PandoHidden *p, char **pzError){
   return (rc & 0xff)==SQLITE_BUSY ? SQLITE_BUSY : rc;
 }
 
+/*
+** Removes everything that SQL made in a database, as the restore of an empty file does. Is called by VACUUM with
+** SQLITE_DBCONFIG_RESET_DATABASE. Other connections notice by the schema cookie, and so does this one.
+*/
+static int pandoReset(void *pState, sqlite3 *db, char **pzError){
+  int rc;
+  char *zError = 0;
+  PandoHidden *p = pandoHide("", &rc);
+  if( p==0 ) return rc;
+  p->pTo = db;
+  p->pGoal = pando_bt_again(pState, 0, &rc);
+  if( p->pGoal ) rc = pandoReplace(p, &zError);
+  if( zError ) sqlite3SetString(pzError, db, zError);
+  sqlite3DbFree(p->db, zError);
+  sqlite3_close(p->db);
+  if( rc==SQLITE_OK ) sqlite3ResetAllSchemasOfConnection(db);
+  return rc;
+}
+
 SQLITE_API int sqlite3_backup_step(sqlite3_backup *b, int nPage){
   PandoHidden *p = pandoHiddenOf(b->pDestDb);
   char *zError = 0;

@@ -170,6 +170,15 @@ static int pandoStops(sqlite3 *db){
 }
 
 /*
+** Returns whether the connection of a cursor is interrupted. Rust calls it, so the progress handler is not asked: it is
+** the program's, and could use the connection.
+*/
+int pando_is_interrupted(const PandoCursor *c){
+  const BtCursor *pCur = (const BtCursor*)((const u8*)c - ROUND8(sizeof(BtCursor)));
+  return AtomicLoad(&pCur->pBtree->db->u1.isInterrupted)!=0;
+}
+
+/*
 ** Waits for another transaction's turn to end, as the program has said. Returns whether to try again. A turn that ends by
 ** itself is waited for in any case: the call has returned after a part of that wait, so that the statement can be stopped.
 */
@@ -262,6 +271,7 @@ typedef struct PandoHidden PandoHidden;
 static PandoHidden *pandoHiddenOf(sqlite3*);
 static int pandoOpenHidden(PandoHidden*, sqlite3_vfs*, Btree**, int flags, int vfsFlags, int *pRc);
 static int pandoIsKept(Btree*, void *pState);
+static int pandoReset(void *pState, sqlite3 *db, char **pzError);
 
 SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
@@ -372,7 +382,16 @@ static int pandoRunVacuum(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *
     sqlite3SetString(pzErrMsg, db, "cannot VACUUM - SQL statements in progress");
     return SQLITE_ERROR;
   }
+  /* SQLITE_DBCONFIG_RESET_DATABASE: it leaves an empty database. */
+  if( db->flags & SQLITE_ResetDatabase ) return pandoReset(pState, db, pzErrMsg);
   return pando_bt_compact(pState);
+}
+/* Returns whether a database is Pando's, so that `dbstat` has no pages to go through, and says so. */
+static int pandoHasNoPages(sqlite3_vtab *pVtab, sqlite3 *db, int iDb){
+  if( db->aDb[iDb].pBt==0 || pandoOf(db->aDb[iDb].pBt)==0 ) return 0;
+  sqlite3_free(pVtab->zErrMsg);
+  pVtab->zErrMsg = sqlite3_mprintf("dbstat is not supported on Pando, whose tables have no pages of SQLite's");
+  return 1;
 }
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   void *pState = pandoOf(p);
@@ -513,7 +532,9 @@ SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, vo
   Btree *p;
   void *pState;
   int rc = SQLITE_OK;
-  if( op!=SQLITE_FCNTL_PERSIST_WAL && op!=SQLITE_FCNTL_VFSNAME && op!=SQLITE_FCNTL_HAS_MOVED ){
+  if( op!=SQLITE_FCNTL_PERSIST_WAL && op!=SQLITE_FCNTL_VFSNAME && op!=SQLITE_FCNTL_HAS_MOVED
+   && op!=SQLITE_FCNTL_DATA_VERSION
+  ){
     return pando_stock_sqlite3_file_control(db, zDbName, op, pArg);
   }
   sqlite3_mutex_enter(db->mutex);
@@ -525,6 +546,8 @@ SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, vo
     *(int*)pArg = 1;
   }else if( op==SQLITE_FCNTL_HAS_MOVED ){
     *(int*)pArg = pando_bt_has_moved(pState);
+  }else if( op==SQLITE_FCNTL_DATA_VERSION ){
+    rc = pando_bt_meta(pState, BTREE_DATA_VERSION, (u32*)pArg);
   }else{
     *(char**)pArg = sqlite3_mprintf("%s", db->pVfs->zName);
   }
@@ -676,6 +699,24 @@ SQLITE_PRIVATE int sqlite3BtreeRollback(Btree *p, int tripCode, int writeOnly){
   void *pState = pandoOf(p);
   if( pState==0 ) return stockBtreeRollback(p, tripCode, writeOnly);
   return pando_bt_rollback(pState, tripCode, writeOnly, p->db->nVdbeRead>1);
+}
+/* Returns whether a connection has a database on Pando. */
+static int pandoHasAny(sqlite3 *db){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) return 1;
+  }
+  return 0;
+}
+/*
+** Is called where RELEASE of the outermost savepoint has failed to commit, and everything is rolled back. SQLite keeps
+** the savepoint and its transaction, in which nothing is left: RELEASE would then succeed, as if the writes were
+** committed. With files such a failure is one of the disk; here it is every conflict. So the transaction ends, as it
+** does after a COMMIT that fails.
+*/
+static void pandoReleaseFailed(sqlite3 *db){
+  if( pandoHasAny(db) ) sqlite3CloseSavepoints(db);
+  else db->autoCommit = 0;
 }
 SQLITE_PRIVATE int sqlite3BtreeBeginStmt(Btree *p, int iStatement){
   void *pState = pandoOf(p);

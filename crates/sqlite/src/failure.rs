@@ -31,7 +31,6 @@ pub(crate) const TOOBIG: c_int = 18;
 pub(crate) const NOTADB: c_int = 26;
 #[cfg(not(feature = "drop-in"))]
 pub(crate) const LOCKED: c_int = 6;
-#[cfg(not(feature = "drop-in"))]
 pub(crate) const INTERRUPT: c_int = 9;
 #[cfg(not(feature = "drop-in"))]
 pub(crate) const MISUSE: c_int = 21;

@@ -118,9 +118,13 @@ unsafe extern "C" {
     pub(crate) fn pando_forget_interrupt(db: *mut Sqlite3);
 }
 
-// SAFETY: the signature is that of `c/glue.c`.
+// SAFETY: the signatures are those of `c/glue.c`.
 unsafe extern "C" {
     pub(crate) fn pando_bt_field(record: *const UnpackedRecord, at: c_int, out: *mut PandoValue);
+    // It is safe: every `PandoCursor` is in the memory of a cursor of SQLite's, which C goes back to, and reads an
+    // atomic flag of its connection.
+    #[link_name = "pando_is_interrupted"]
+    pub(crate) safe fn is_interrupted(cursor: &PandoCursor) -> c_int;
 }
 
 // SAFETY: the signatures are those of SQLite's header, in which pointers of these types occur.

@@ -8,8 +8,8 @@
 //! | `RETURNING` of `DELETE` | the rows' keys are read; by these the rows, which are then deleted |
 //! | `ON CONFLICT` | each row is inserted; if another row conflicts, that is updated by its key |
 //!
-//! The steps are atomic: [`crate::Connection`] runs them in a savepoint or a transaction. A statement that needs none
-//! of this is passed to SQLite unchanged.
+//! [`crate::Connection`] runs the steps in a savepoint or a transaction, so that they are atomic, except with
+//! `OR FAIL`. A statement that needs none of this is passed to SQLite unchanged.
 
 mod numbers;
 mod steps;
@@ -44,6 +44,8 @@ pub(crate) struct Dml<'s> {
     tokens: Vec<Token<'s>>,
     verb: Verb,
     or: Or,
+    /// Whether it is `OR FAIL`: a row that breaks a constraint ends the statement, and leaves those before it.
+    is_or_fail: bool,
     /// `WITH ...`, if there is one.
     with: Range<usize>,
     /// The text from the verb through the table's name and alias.
@@ -99,6 +101,7 @@ impl<'s> Dml<'s> {
             Some(word) if word.is("IGNORE") => Or::Ignore,
             _ => Or::Fail,
         };
+        let is_or_fail = is_or && tokens.get(at + 2).is_some_and(|word| word.is("FAIL"));
         let mut reader = Reader { tokens: &tokens, at: at + 1 };
         match verb {
             Verb::Insert => reader.skip_through("INTO")?,
@@ -143,6 +146,7 @@ impl<'s> Dml<'s> {
             sql,
             verb,
             or,
+            is_or_fail,
             with,
             head,
             table,

@@ -25,6 +25,7 @@ pub(crate) struct Steps {
     work: Work,
     /// The query that reads a row back by its key.
     returning: Option<String>,
+    is_or_fail: bool,
 }
 
 #[derive(Debug)]
@@ -105,7 +106,13 @@ impl Steps {
                 Work::Upsert(upsert(dml, table, &numbers, source, defaults, &key)?)
             }
         };
-        Ok(Steps { table: Arc::clone(table), parameters: numbers.names, work, returning: read_back })
+        let (table, parameters, is_or_fail) = (Arc::clone(table), numbers.names, dml.is_or_fail);
+        Ok(Steps { table, parameters, work, returning: read_back, is_or_fail })
+    }
+
+    /// Returns whether the statement is `OR FAIL`, so that a row that breaks a constraint leaves those before it.
+    pub fn is_or_fail(&self) -> bool {
+        self.is_or_fail
     }
 
     pub fn has_rows(&self) -> bool {

@@ -84,6 +84,8 @@ pub(crate) struct Watch {
     /// The bytes that a statement in steps holds in memory, and the limit; `None`: no limit.
     pub held_bytes: usize,
     pub most_held_bytes: Option<usize>,
+    /// Whether the statement was stopped because there is no room for more.
+    pub is_full: bool,
     /// Reservations of SQLite's memory for the held bytes, so that the limit of all connections includes them.
     pub reserved: Vec<Reserved>,
 }
@@ -95,6 +97,12 @@ impl Watch {
     /// Notes that a statement in steps holds this many more bytes.
     pub fn hold(&mut self, bytes: usize) -> Outcome {
         self.held_bytes = self.held_bytes.saturating_add(bytes);
+        let held = self.check_held();
+        self.is_full |= held.is_err();
+        held
+    }
+
+    fn check_held(&mut self) -> Outcome {
         match self.most_held_bytes {
             Some(most) if self.held_bytes > most => Err(Failure::new(
                 ffi::SQLITE_TOOBIG,

@@ -19,6 +19,7 @@ mod made_by_sql;
 mod name_changes;
 mod names;
 mod odd_statements;
+mod or_fail;
 #[path = "../../../postgres/tests/it/proxy.rs"]
 #[allow(dead_code)] // The tests of the adapter use the rest.
 mod proxy;

@@ -9,8 +9,8 @@
 //!    move them.
 //! 3. All calls of one connection happen in one thread at a time: a [`Connection`](crate::Connection) is not `Sync`,
 //!    and a program in C has the connection's mutex, or has given its word. None of them calls SQLite back, except for
-//!    `pando_bt_field`, which only reads. So the state, the tail and `own` are three objects that nothing else uses
-//!    during a call.
+//!    `pando_bt_field` and `pando_is_interrupted`, which only read. So the state, the tail and `own` are three objects
+//!    that nothing else uses during a call.
 //! 4. No panic leaves a function: it becomes `SQLITE_INTERNAL`.
 
 mod opening;

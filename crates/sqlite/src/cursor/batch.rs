@@ -2,7 +2,8 @@
 //!
 //! Long keys of an index are stored cut (see `key`), and those that begin in the same way are a group without an order:
 //!
-//! 1. A batch that ends within a group is extended to the group's end.
+//! 1. A batch that ends within a group is extended to the group's end. If that would be long, the batch ends before the
+//!    group, and the next one has a part of it: see `group`.
 //! 2. A batch that begins at a long key begins with the group of that key. What comes before the key is dropped.
 //! 3. A batch with cut keys is sorted by the whole keys, which its records say.
 //!
@@ -23,6 +24,9 @@ use std::ops::Bound;
 /// as reading hundreds of rows. A short batch has only what is wanted, because the store counts all of it as read.
 const REMOTE_FACTOR: usize = 16;
 const MOST_REMOTE_ROWS: usize = MOST_ROWS * 8;
+
+/// The bytes up to which a batch is extended to the end of a group.
+const MOST_EXTENDED_BYTES: usize = 2 * MOST_BYTES;
 
 /// The size at which a batch ends.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +67,8 @@ struct Filled {
     /// There are no more rows in this direction.
     is_at_end: bool,
     has_cut_keys: bool,
+    /// The place in the batch where a group begins that is too long to be read to its end.
+    long_group: Option<usize>,
 }
 
 impl Cursor<'_> {
@@ -99,6 +105,11 @@ impl Cursor<'_> {
     }
 
     fn arrange(&mut self, filled: Filled, is_backward: bool) -> Outcome<()> {
+        if filled.long_group == Some(0) {
+            let group = std::mem::take(&mut self.own.memory.group);
+            return self.load_group(&group, |_| true, is_backward);
+        }
+        self.own.memory.rows.truncate(filled.long_group.unwrap_or(usize::MAX));
         if filled.has_cut_keys {
             self.own.sort(is_backward, |_| true)?;
         }
@@ -115,11 +126,20 @@ impl Cursor<'_> {
             (true, None) => Span::all(),
         };
         let mut filled = self.fill(span, Start::end(is_backward))?;
-        self.own.sort(is_backward, |found| match (from, is_backward) {
+        let is_wanted = |found: &[u8]| match (from, is_backward) {
             (From::After(_), _) => found > key,
             (_, false) => found >= key,
             (_, true) => found < key,
-        })?;
+        };
+        match filled.long_group {
+            Some(_) if self.own.memory.group == group => self.load_group(group, is_wanted, is_backward)?,
+            // No entry is in the key's group.
+            Some(0) => return self.arrange(filled, is_backward),
+            later => {
+                self.own.memory.rows.truncate(later.unwrap_or(usize::MAX));
+                self.own.sort(is_backward, is_wanted)?;
+            }
+        }
         if self.own.memory.rows.is_empty() && !filled.is_at_end {
             let after_group = match (is_backward, &end) {
                 (true, _) => Span::from(..group),
@@ -269,11 +289,14 @@ fn fill(
             break;
         }
     }
+    let mut long_group = None;
     if batch.has_cut_keys && !is_at_end && !batch.memory.group.is_empty() {
-        is_at_end = batch.end_group(cursor, is_backward)?;
+        let end = batch.end_group(cursor, is_backward)?;
+        is_at_end = end == Some(true);
+        long_group = end.is_none().then_some(batch.group_start);
     }
     batch.check()?;
-    Ok(Filled { is_at_end, has_cut_keys: batch.has_cut_keys })
+    Ok(Filled { is_at_end, has_cut_keys: batch.has_cut_keys, long_group })
 }
 
 /// A batch that is read.
@@ -283,13 +306,16 @@ struct Batch<'m> {
     /// Whether the beginning of a long record suffices.
     may_cut: bool,
     has_cut_keys: bool,
+    /// The place of the first row of the group in `memory.group`.
+    group_start: usize,
     is_malformed: bool,
 }
 
 impl Batch<'_> {
     fn of(own: &mut Own, may_cut: bool) -> Batch<'_> {
         let is_index = own.shape.is_some();
-        Batch { memory: &mut own.memory, is_index, may_cut, has_cut_keys: false, is_malformed: false }
+        let (has_cut_keys, group_start, is_malformed) = (false, 0, false);
+        Batch { memory: &mut own.memory, is_index, may_cut, has_cut_keys, group_start, is_malformed }
     }
 
     /// Moves the cursor and appends the record that it comes to. Returns whether there is one.
@@ -428,20 +454,32 @@ impl Batch<'_> {
             first_key.extend_from_slice(front);
             first_key.extend_from_slice(rest);
         }
-        group.clear();
-        if key::is_cut(front.len() + rest.len()) {
-            self.has_cut_keys = true;
-            group.extend(front.iter().chain(rest).take(key::CUT_BYTES));
+        if !key::is_cut(front.len() + rest.len()) {
+            group.clear();
+            return;
+        }
+        self.has_cut_keys = true;
+        let front = &front[..front.len().min(key::CUT_BYTES)];
+        let rest = &rest[..key::CUT_BYTES - front.len()];
+        if group.strip_prefix(front) != Some(rest) {
+            self.group_start = rows.len();
+            group.clear();
+            group.extend_from_slice(front);
+            group.extend_from_slice(rest);
         }
     }
 
-    /// Reads the group in which the batch would end to its end. Returns whether the tree ends there.
-    fn end_group(&mut self, cursor: &mut impl RecordCursor, is_backward: bool) -> Outcome<bool> {
+    /// Reads the group in which the batch would end to its end. Returns whether the tree ends there, or `None` if the
+    /// group is too long.
+    fn end_group(&mut self, cursor: &mut impl RecordCursor, is_backward: bool) -> Outcome<Option<bool>> {
         loop {
             let found = if is_backward { cursor.prev()? } else { cursor.next()? };
-            let Some((key, value)) = found else { return Ok(true) };
+            let Some((key, value)) = found else { return Ok(Some(true)) };
             if !key::is_cut(key.len()) || !key.starts_with(&self.memory.group) {
-                return Ok(false);
+                return Ok(Some(false));
+            }
+            if self.memory.records.copied_bytes() + value.len() > MOST_EXTENDED_BYTES {
+                return Ok(None);
             }
             length(value.len() as u64)?;
             self.push(0, Beginning::whole(value));

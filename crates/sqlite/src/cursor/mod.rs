@@ -27,6 +27,7 @@
 
 mod batch;
 mod change;
+mod group;
 mod partial;
 mod seek;
 
@@ -82,6 +83,8 @@ pub(crate) struct Own {
     is_within_prefix: bool,
     /// Whether the batch is the first of the entries that begin with what was sought, read alone.
     is_first_alone: bool,
+    /// Whether an interrupt does not end what is read, because C has no way to return that.
+    must_end: bool,
     /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
@@ -113,6 +116,7 @@ impl Own {
             near_from,
             is_within_prefix: false,
             is_first_alone: false,
+            must_end: false,
             is_first,
             first_rows,
             completed,
@@ -267,7 +271,10 @@ impl Cursor<'_> {
         match self.tail.place {
             place::MISS => {
                 self.own.wanted = SEEK_ROWS;
-                self.load_saved(true)
+                self.own.must_end = true;
+                let loaded = self.load_saved(true);
+                self.own.must_end = false;
+                loaded
             }
             place::SAVED => self.restore().map(drop),
             _ => Ok(()),

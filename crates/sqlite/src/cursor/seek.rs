@@ -162,6 +162,9 @@ impl Cursor<'_> {
             return Ok(Found { result: -1, is_equal });
         }
         if default != 0 {
+            // What was read with it comes after it, and would pass for what comes before.
+            self.own.memory.rows.truncate(1);
+            self.tail.row_count = 1;
             (self.tail.is_at_end, self.tail.is_backward) = (1, u8::from(default < 0));
         }
         Ok(Found { result: default, is_equal })

@@ -47,6 +47,7 @@ impl State {
     /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
     /// tried again. After any other failure, the transaction can only be rolled back.
     pub(crate) fn commit(&mut self) -> Outcome<()> {
+        self.note_number_read();
         let open = match std::mem::replace(&mut self.work, Work::Idle) {
             // What was read in a remote store is certain to fit a serial order once its transaction is committed.
             Work::Open(open) if open.is_writing || self.db.native().is_none() => open,
@@ -77,14 +78,18 @@ impl State {
         };
         drop(open.ticket);
         // Others are excluded until `end`, so that a statement that reads on does so from this commit.
-        if let Err(error) = done {
-            self.excluding = None;
-            self.note_conflict(&error);
-            let failure = Failure::from(error);
-            self.roots.undo(|_| false);
-            self.work = Work::Failed(failure.clone());
-            return Err(failure);
-        }
+        let number = match done {
+            Ok(number) => number,
+            Err(error) => {
+                self.excluding = None;
+                self.note_conflict(&error);
+                let failure = Failure::from(error);
+                self.roots.undo(|_| false);
+                self.work = Work::Failed(failure.clone());
+                return Err(failure);
+            }
+        };
+        self.seen = self.seen.max(number);
         self.roots.keep();
         self.work = Work::Committed;
         Ok(())
@@ -97,6 +102,7 @@ impl State {
         if stays && matches!(self.work, Work::Reading(_)) {
             return;
         }
+        self.note_number_read();
         self.metas = None;
         self.spare.forget_known();
         if !stays {
@@ -128,13 +134,14 @@ impl State {
     }
 }
 
-/// Commits a transaction, past the gate that `excluding` holds, if any.
+/// Commits a transaction, past the gate that `excluding` holds, if any. Returns the number of the commit, or `None`
+/// for a remote store.
 fn commit(
     writers: &Writers,
     transaction: AnyTransaction,
     counters: Option<Counters>,
     excluding: Option<&Excluding>,
-) -> pando::Result<()> {
+) -> pando::Result<Option<u64>> {
     let (mut transaction, counters) = match (transaction, counters) {
         (AnyTransaction::Native(transaction), Some(counters)) => (transaction, counters),
         // A remote store has no reads that do not count, so the counters are what they have to be.
@@ -142,22 +149,20 @@ fn commit(
             return match excluding {
                 None => transaction.commit(),
                 Some(excluding) => excluding.commit(transaction),
-            }
-            .map(drop);
+            };
         }
     };
     let Some(excluding) = excluding else {
         let settle = |transaction: &mut Transaction| writers.counted.settle(transaction, &counters);
-        return transaction.commit_placed(settle, Settled::note).map(drop);
+        return transaction.commit_placed(settle, Settled::note).map(Some);
     };
     let begin = transaction.commit_number();
     let settled = writers.counted.settle(&mut transaction, &counters)?;
-    if let Some(number) =
-        excluding.commit(AnyTransaction::Native(transaction))?.filter(|&number| number > begin)
-    {
+    let number = excluding.commit(AnyTransaction::Native(transaction))?;
+    if let Some(number) = number.filter(|&number| number > begin) {
         settled.note(number);
     }
-    Ok(())
+    Ok(number)
 }
 
 /// Returns what statements read on from.

@@ -26,6 +26,7 @@ mod repeat;
 mod roots;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub(crate) use begin::Begin;
 pub use conflict::Conflict;
@@ -80,6 +81,8 @@ pub(crate) struct Open {
     savepoints: Vec<Savepoint>,
     /// What it did to the counters of `AUTOINCREMENT`.
     counters: Option<Counters>,
+    /// The last root before the first tree that it created: later ones are its own.
+    created_after: Option<u32>,
     /// Whether its commit can meet no conflict: see [`State::secure`].
     is_secured: bool,
 }
@@ -94,6 +97,7 @@ impl Open {
             beginning,
             savepoints,
             counters: None,
+            created_after: None,
             is_secured: false,
         }
     }
@@ -161,6 +165,8 @@ pub(crate) struct State {
     cookie: Cell<Option<(Moment, u32)>>,
     /// How many transactions and snapshots it has begun.
     begun: u64,
+    /// The number of the commit whose state was read last, or of the connection's own if that came later.
+    seen: Option<u64>,
     /// The key up to which a tree is counted.
     pub counted: Vec<u8>,
     /// Where the last commit met a conflict, until C has found the names.
@@ -233,6 +239,7 @@ impl State {
             metas: None,
             cookie: Cell::new(None),
             begun: 0,
+            seen: None,
             counted: Vec::new(),
             conflict: None,
             met: None,
@@ -368,17 +375,6 @@ impl State {
             Work::Open(open) => 1 + c_int::from(open.is_writing),
             Work::Failed(_) | Work::Lent => 2,
         }
-    }
-
-    /// Returns a number that changes with every commit, of this connection or another one. A remote store does not
-    /// number its commits, so there it changes with every transaction.
-    pub(crate) fn data_version(&self) -> u32 {
-        let now = match &self.work {
-            Work::Reading(snapshot) => Ok(snapshot.commit_number()),
-            _ => self.db.snapshot().map(|snapshot| snapshot.commit_number()),
-        };
-        // An error is met again by the statement itself.
-        now.unwrap_or(None).unwrap_or(self.begun) as u32
     }
 
     /// Checks all pages of the last committed state, unless the program has. Returns what is wrong.

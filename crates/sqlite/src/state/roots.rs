@@ -140,16 +140,20 @@ impl State {
         let table = read!(self, reader => reader.table(&names::of_root(root)).map_err(Failure::from))?;
         let table =
             table.ok_or_else(|| Failure::new(CORRUPT, format!("there is no tree with root {root}")))?;
-        // It may have been created by this transaction, and dropped, and given back by a rollback to a savepoint.
-        let may_be_new = matches!(self.work, Work::Open(_));
-        Ok(self.roots.insert(root, table, may_be_new))
+        // It may have been created by this transaction, and dropped, and given back by a rollback to a savepoint. One
+        // that is older stays known after a rollback: cursors that read on share its version with those that write.
+        let is_new =
+            matches!(&self.work, Work::Open(open) if open.created_after.is_some_and(|last| root > last));
+        Ok(self.roots.insert(root, table, is_new))
     }
 
     /// Creates a tree, and returns its root.
     pub(crate) fn create(&mut self) -> Outcome<u32> {
         let root = self.last_root()? + 1;
         let meta = self.meta()?;
-        let transaction = &mut self.writable()?.transaction;
+        let Open { transaction, created_after, .. } = self.writable()?;
+        // A rollback to a savepoint can give back a root, so that the first one counts.
+        created_after.get_or_insert(root - 1);
         transaction.put(&meta, LAST_ROOT, root.to_be_bytes())?;
         let table = transaction.create_table(&names::of_root(root), &TableOptions::default())?;
         self.roots.insert(root, table, true);

@@ -176,6 +176,33 @@ fn what_counts_a_whole_tree_is_stopped_too() {
     }
 }
 
+/// One look-up reads all keys that begin in the same way, if they are long.
+#[test]
+fn a_look_up_among_many_long_keys_is_interrupted() {
+    let connection = fresh();
+    connection
+        .execute(
+            "CREATE TABLE t(s); CREATE INDEX i ON t(s);
+             WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x < 300)
+                INSERT INTO t SELECT hex(zeroblob(700)) || x FROM n",
+        )
+        .expect("it runs");
+    let interrupt = connection.interrupt_handle();
+    let interrupts = move |_: &[pando_sqlite::ValueRef<'_>]| {
+        interrupt.interrupt();
+        Ok(pando_sqlite::Value::Text("5".into()))
+    };
+    connection.create_function("interrupts", 0, interrupts).expect("it is new");
+    let sql = "SELECT rowid FROM t INDEXED BY i WHERE s = hex(zeroblob(700)) || interrupts()";
+    for begin in ["", "BEGIN"] {
+        connection.execute(begin).expect("it begins");
+        let mut query = connection.prepare(sql).expect("it is right");
+        assert!(query.step().expect_err("it would return a row").is_interrupted());
+        drop(query);
+        assert_eq!(rows(&connection, &sql.replace("interrupts()", "'5'")), ["5"]);
+    }
+}
+
 /// Closing a database ends the statements that other threads run, whether they read tables or compute.
 #[test]
 fn statements_end_when_the_database_is_closed() {

@@ -90,6 +90,64 @@ fn the_first_of_equal_values_is_found_in_a_group_of_long_keys() {
     }
 }
 
+/// A group that is longer than a batch, between other groups and short keys.
+#[test]
+fn a_long_group_is_read_in_order_between_others() {
+    let both = Both::new();
+    both.execute(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, s);
+         CREATE INDEX i ON t(s);
+         CREATE TABLE k(s PRIMARY KEY, id) WITHOUT ROWID;
+         WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x <= 300)
+            INSERT INTO t SELECT x, hex(zeroblob(1700)) || (x * 79 % 311) FROM n;
+         WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x <= 60)
+            INSERT INTO t SELECT x + 2000,
+                CASE x % 3 WHEN 0 THEN '' WHEN 1 THEN 'z' ELSE hex(zeroblob(700)) || 'y' END || x FROM n;
+         INSERT INTO k SELECT s, id FROM t",
+    );
+    let middle = "hex(zeroblob(1700)) || '77'";
+    for begin in ["", "BEGIN"] {
+        both.execute(begin);
+        assert!(both.query("SELECT id FROM t INDEXED BY i ORDER BY s") > 300);
+        assert!(both.query("SELECT id FROM k ORDER BY s DESC") > 300);
+        for (op, order) in [(">", "ASC"), (">=", "ASC"), ("<", "DESC"), ("<=", "DESC"), ("=", "ASC")] {
+            for limit in [1, 3, 40] {
+                let end = format!("WHERE s {op} {middle} ORDER BY s {order} LIMIT {limit}");
+                both.query(&format!("SELECT id FROM t INDEXED BY i {end}"));
+                both.query(&format!("SELECT id FROM k {end}"));
+            }
+        }
+        both.query(&format!("SELECT max(s), count(*) FROM k WHERE s < {middle}"));
+        both.query("SELECT id FROM t WHERE s > hex(zeroblob(700)) AND s < 'a' ORDER BY s DESC LIMIT 30");
+    }
+    both.execute(&format!("DELETE FROM t WHERE s > {middle} AND id % 3 = 0"));
+    both.execute(&format!("UPDATE k SET s = s || 'x' WHERE s > {middle} AND id % 3 = 0"));
+    both.query("SELECT id FROM t INDEXED BY i ORDER BY s DESC");
+    both.query("SELECT id FROM k ORDER BY s");
+    both.query("PRAGMA integrity_check");
+}
+
+/// A group of which a batch has a part.
+#[test]
+fn a_group_of_many_megabytes_is_read_in_parts() {
+    let both = Both::new();
+    both.execute(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, s);
+         CREATE INDEX i ON t(s);
+         WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n WHERE x <= 24)
+            INSERT INTO t SELECT x, hex(zeroblob(500000)) || (x * 7 % 29) FROM n;
+         INSERT INTO t VALUES (100, '!'), (101, 'a')",
+    );
+    for begin in ["", "BEGIN"] {
+        both.execute(begin);
+        for order in ["s", "s DESC"] {
+            assert!(both.query(&format!("SELECT id FROM t INDEXED BY i ORDER BY {order}")) > 24);
+        }
+    }
+    both.execute("DELETE FROM t WHERE s > hex(zeroblob(500000)) || 2");
+    assert!(both.query("SELECT id FROM t INDEXED BY i ORDER BY s") > 2);
+}
+
 #[test]
 fn the_smallest_pages_take_the_longest_keys() {
     let db = pando::Database::builder().page_bytes(4096).in_memory().expect("it opens");

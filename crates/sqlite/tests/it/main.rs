@@ -23,6 +23,7 @@ mod repeated;
 mod returning;
 mod same_as_sqlite;
 mod schemas;
+mod seeks;
 #[path = "../../../postgres/tests/it/server.rs"]
 #[allow(dead_code)] // The tests of the adapter use the rest.
 mod server;
@@ -30,4 +31,5 @@ mod support;
 mod transactions;
 mod typed_definitions;
 mod turns;
+mod versions;
 mod writers;

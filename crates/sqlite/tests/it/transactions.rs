@@ -1,7 +1,7 @@
 //! Transactions, savepoints and statements that fail, of one connection.
 
 use crate::support::{Both, database, fresh, is_over_a_store, rows};
-use pando_sqlite::Connection;
+use pando_sqlite::{Connection, Value};
 
 #[test]
 fn savepoints_nest_and_an_outermost_one_is_a_transaction() {
@@ -200,5 +200,114 @@ fn a_query_whose_tables_are_rolled_back_ends_with_sqlites_words() {
         connection.execute("ROLLBACK").expect("it rolls back");
         let error = reading.step().expect_err("a table is gone");
         assert_eq!((error.code, &*error.message), (516, "abort due to ROLLBACK"));
+    }
+}
+
+/// A table of 60 rows.
+const SIXTY: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(a);
+    WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 60) INSERT INTO t SELECT i, i FROM r";
+/// Changes some of them that a query has read ahead.
+const CHANGE: &str = "DELETE FROM t WHERE id BETWEEN 10 AND 30; UPDATE t SET v = 100 WHERE id = 8";
+
+/// Reads a row of a table, ends the transaction, reads some rows on, changes the table, and reads the rest.
+fn read_through(on: &Connection, end: impl Fn(), change: &str) -> Vec<(i64, i64)> {
+    let mut query = on.prepare("SELECT id, v FROM t").unwrap();
+    let mut rows = Vec::new();
+    while query.step().unwrap() {
+        let [Value::Integer(id), Value::Integer(v)] = [query.value(0), query.value(1)] else { panic!() };
+        rows.push((id, v));
+        match rows.len() {
+            1 => end(),
+            5 => on.execute(change).unwrap(),
+            _ => {}
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_query_that_outlives_a_rollback_sees_what_its_connection_writes() {
+    if is_over_a_store() {
+        return; // It cannot read on there, and says so.
+    }
+    let db = database();
+    Connection::open(&db).unwrap().execute(SIXTY).unwrap();
+    // The connection uses the table for the first time within its transaction.
+    let [ours, theirs] = [Connection::open(&db), Connection::in_memory()].map(Result::unwrap);
+    theirs.execute(SIXTY).unwrap();
+    let read = |on: &Connection| {
+        on.execute("BEGIN").unwrap();
+        read_through(on, || on.execute("ROLLBACK").unwrap(), CHANGE)
+    };
+    let ours = read(&ours);
+    assert_eq!(ours, read(&theirs));
+    assert_eq!(ours.len(), 39);
+}
+
+#[test]
+fn a_query_that_outlives_a_commit_that_failed_sees_what_its_connection_writes() {
+    if is_over_a_store() {
+        return; // It cannot read on there, and says so.
+    }
+    let db = database();
+    let other = Connection::open(&db).unwrap();
+    other.execute(SIXTY).unwrap();
+    let one = Connection::open(&db).unwrap();
+    one.execute("BEGIN; INSERT INTO u VALUES (1)").unwrap();
+    let end = || {
+        other.execute("UPDATE t SET v = 50 WHERE id = 5").unwrap();
+        assert_eq!(one.execute("COMMIT").expect_err("what it has read changed").code, 517);
+    };
+    let read = read_through(&one, end, CHANGE);
+    let shown: Vec<_> = read.iter().map(|(id, v)| format!("{id}|{v}")).collect();
+    assert_eq!(shown, rows(&other, "SELECT id, v FROM t"));
+    assert_eq!(read.len(), 39);
+}
+
+#[test]
+fn an_outermost_release_that_meets_a_conflict_ends_its_transaction_as_a_commit_does() {
+    let db = database();
+    let [one, other] = [(), ()].map(|()| Connection::open(&db).expect("it opens"));
+    one.execute("CREATE TABLE t(a)").expect("it is created");
+    for (at, inner) in ["", "SAVEPOINT inner", "SAVEPOINT s"].into_iter().enumerate() {
+        one.execute("SAVEPOINT s").expect("it begins");
+        one.execute(inner).expect("it nests");
+        rows(&one, "SELECT count(*) FROM t");
+        other.execute("INSERT INTO t VALUES ('other')").expect("nothing excludes it");
+        one.execute("INSERT INTO t VALUES ('lost')").expect("it writes");
+        if inner == "SAVEPOINT s" {
+            one.execute("RELEASE s").expect("it is not the outermost one");
+        }
+        assert_eq!(one.execute("RELEASE s").expect_err("what it has read changed").code, 517);
+        assert!(!one.is_in_transaction(), "{inner}");
+        let error = one.execute("RELEASE s").expect_err("it has ended");
+        assert_eq!(error.message, "no such savepoint: s");
+        one.execute("SAVEPOINT s; INSERT INTO t VALUES ('kept'); RELEASE s").expect("nothing conflicts");
+        let count = rows(&other, "SELECT count(*) FROM t WHERE a = 'kept'");
+        assert_eq!(count, [(at + 1).to_string()], "{inner}");
+    }
+    assert_eq!(rows(&other, "SELECT count(*) FROM t WHERE a = 'lost'"), ["0"]);
+}
+
+#[test]
+fn what_a_deferred_foreign_key_holds_up_stays_open() {
+    let both = Both::new();
+    both.execute(
+        "PRAGMA foreign_keys = ON;
+         CREATE TABLE p(a PRIMARY KEY);
+         CREATE TABLE c(a REFERENCES p DEFERRABLE INITIALLY DEFERRED)",
+    );
+    for (begin, end) in [("SAVEPOINT s", "RELEASE s"), ("BEGIN", "COMMIT")] {
+        both.execute(begin);
+        both.execute("INSERT INTO c VALUES (1)");
+        for _ in 0..2 {
+            both.execute(end);
+            assert!(both.ours.is_in_transaction() && both.theirs.is_in_transaction(), "{end}");
+        }
+        both.execute("INSERT INTO p VALUES (1)");
+        both.execute(end);
+        assert!(!both.ours.is_in_transaction() && !both.theirs.is_in_transaction(), "{end}");
+        assert_eq!(both.query("SELECT * FROM c, p"), 1, "{end}");
+        both.execute("DELETE FROM c; DELETE FROM p");
     }
 }
