@@ -8,8 +8,8 @@
 //! [`Store::replay`] is the mutating half, on a log that can be appended to and that has nothing left to lose:
 //! 3. Records are applied in order, through the function that commit used, and memtables are sealed at the thresholds
 //!    that commits use; runs are attached as their commit attached them.
-//! 4. When the memtables' share of the memory is full, or one more would be sealed than allowed, a checkpoint absorbs
-//!    them. It is a checkpoint like any other: its superblock names the position from which the rest of the log is to
+//! 4. When the memtables' share of the memory is full, or one more would be sealed or more runs would be attached than
+//!    allowed, a checkpoint absorbs them. It is a checkpoint like any other: its superblock names the position from which the rest of the log is to
 //!    be replayed, and the log before that may be dropped. So recovery needs no more than the budget, however large the
 //!    log is, and after a crash during recovery the next one continues from there.
 //!
@@ -182,10 +182,8 @@ impl<'s> Replay<'s> {
             ceiling.admit(record.len(), store.pressure().memtables_bytes)?;
         }
         let attached = Attached::recover(record, &store.pool, &self.reader)?;
-        if attached.is_some() {
-            if store.pressure().sealed >= MAX_SEALED {
-                self.checkpoint()?;
-            }
+        if let Some(attached) = &attached {
+            self.make_room_for_runs(attached.count())?;
             store.seal_at(&mut lock(&store.committer), self.at);
         }
         // The catalog's id is the least, so its operations come first, unless runs are attached.
@@ -226,6 +224,17 @@ impl<'s> Replay<'s> {
             false => {}
         }
         Ok(())
+    }
+
+    /// Runs step 4 if too many memtables or attached runs would wait with `runs` more.
+    ///
+    /// Errors: [`ErrorKind::Full`] if nothing may be written, and a scan could not merge them all.
+    fn make_room_for_runs(&self, runs: usize) -> Result<()> {
+        let store = self.store;
+        if store.pressure().sealed >= MAX_SEALED || store.check_waiting(runs).is_err() {
+            self.checkpoint()?;
+        }
+        store.check_layers(runs)
     }
 
     /// Runs step 4: charges the memory for `record`, if there is any.

@@ -15,6 +15,7 @@
 //! counts them before they are absorbed: after a crash, those of an uncommitted transaction are free. Recovery claims
 //! the ones that it finds in the log.
 
+use crate::state::roots::Roots;
 use crate::state::ttl::Reading;
 use base::op::{self, Op};
 use base::slots::Reader;
@@ -24,6 +25,10 @@ use pool::Pool;
 use run::{Builder, Delta, Editor, Merge, Run, WriteContext};
 use space::{Extent, Space};
 use std::ops::Range;
+
+/// The greatest number of runs of one table that a commit attaches; more are merged first, because every read of the
+/// table looks into each until a checkpoint has absorbed them.
+pub(crate) const MOST_ATTACHED: usize = 4;
 
 /// The runs of one commit.
 #[derive(Debug, Default)]
@@ -92,29 +97,40 @@ impl Attached {
     /// was written.
     pub(crate) fn recover(record: &[u8], pool: &Pool, reader: &Reader) -> Result<Option<Attached>> {
         let mut attached: Option<Attached> = None;
+        let mut roots = Roots::default();
         for (table, op) in op::Decoder::begin(record).into_iter().flatten() {
             let Op::Attach { delta, extents } = op else { break };
             let attached = attached.get_or_insert_default();
             let extents = op::decode_extents(extents).unwrap_or_default();
             attached.extents.extend(extents.into_iter().map(|(unit, units)| Extent { unit, units }));
+            // Everything that can be known is checked before anything is read.
+            let runs = attached.list_of(table)?;
+            roots.add(table, &Delta::runs(delta)?)?;
             let delta = Delta::decode(delta, pool, reader)?;
             if let Some(root) = delta.records.root {
                 drop(pool.pin(reader, root)?);
             }
-            attached.push(table, delta)?;
+            runs.insert(0, delta);
         }
         Ok(attached)
     }
 
-    fn push(&mut self, table: TableId, delta: Delta) -> Result<()> {
-        match self.tables.last_mut() {
-            Some((last, deltas)) if *last == table => deltas.insert(0, delta),
+    /// Returns the list of the runs of `table`, which comes after all others, with room for one more.
+    fn list_of(&mut self, table: TableId) -> Result<&mut Vec<Delta>> {
+        match self.tables.last() {
+            Some((last, runs)) if *last == table => {
+                if runs.len() >= MOST_ATTACHED {
+                    return Err(Error::corruption(format!(
+                        "a commit attached more than {MOST_ATTACHED} runs to {table}"
+                    )));
+                }
+            }
             Some((last, _)) if *last > table => {
                 return Err(Error::corruption(format!("an attached run of {table} follows one of {last}")));
             }
-            _ => self.tables.push((table, vec![delta])),
+            _ => self.tables.push((table, Vec::new())),
         }
-        Ok(())
+        Ok(&mut self.tables.last_mut().expect("the list of this table").1)
     }
 }
 

@@ -28,7 +28,7 @@ mod spilled;
 pub(crate) use build::build;
 pub(crate) use spilled::{Reads, Spilled};
 
-use crate::state::attach::Attached;
+use crate::state::attach::{Attached, MOST_ATTACHED};
 use crate::state::paid_reads::PaidReads;
 use crate::state::store::Store;
 use crate::uncommitted::large::Unpublished;
@@ -46,9 +46,6 @@ use std::sync::atomic::Ordering;
 
 /// The number of deltas of a size that are merged into one.
 pub(crate) const MERGED: usize = 8;
-/// The greatest number of deltas of one table that are attached; more are merged first, because every read of the table
-/// looks into each until a checkpoint has absorbed them.
-const MOST_ATTACHED: usize = 4;
 
 /// The writes that stay in memory when the rest of a write set is spilled.
 struct Retained {
