@@ -181,9 +181,9 @@ impl<'s> Replay<'s> {
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.admit(record.len(), store.pressure().memtables_bytes)?;
         }
-        let attached = Attached::recover(record, &store.pool, &self.reader)?;
-        if let Some(attached) = &attached {
-            self.make_room_for_runs(attached.count())?;
+        let mut attached = Attached::recover(record, &store.pool, &self.reader)?;
+        if let Some(attached) = &mut attached {
+            self.make_room_for_runs(attached)?;
             store.seal_at(&mut lock(&store.committer), self.at);
         }
         // The catalog's id is the least, so its operations come first, unless runs are attached.
@@ -226,15 +226,18 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Runs step 4 if too many memtables or attached runs would wait with `runs` more.
+    /// Runs step 4 if there is too little memory for the range deletes of `attached`, or if too many memtables or runs
+    /// would wait with it.
     ///
-    /// Errors: [`ErrorKind::Full`] if nothing may be written, and a scan could not merge them all.
-    fn make_room_for_runs(&self, runs: usize) -> Result<()> {
-        let store = self.store;
-        if store.pressure().sealed >= MAX_SEALED || store.check_waiting(runs).is_err() {
+    /// Errors: [`ErrorKind::Full`] if nothing may be written, and there is no memory, or a scan could not merge all.
+    fn make_room_for_runs(&self, attached: &mut Attached) -> Result<()> {
+        let (store, runs) = (self.store, attached.count());
+        let is_tall = store.pressure().sealed >= MAX_SEALED || store.check_waiting(runs).is_err();
+        if is_tall || attached.is_uncharged() {
             self.checkpoint()?;
         }
-        store.check_layers(runs)
+        store.check_layers(runs)?;
+        attached.charge_rest(!store.is_read_only())
     }
 
     /// Runs step 4: charges the memory for `record`, if there is any.

@@ -236,8 +236,7 @@ impl Checkpoint<'_> {
             reading: self.reading(table)?,
             buffer_bytes: self.buffer_bytes(),
         };
-        let (run, edits) =
-            absorb.absorb(lowest.records, table, &Attached::new(vec![(table, deltas)], Vec::new()))?;
+        let (run, edits) = absorb.absorb(lowest.records, table, &Attached::of_stack(table, deltas))?;
         *lock(&self.store.tallies.edits) += edits;
         context.retire_run(lowest.filter, false)?;
         Ok(run)
