@@ -7,6 +7,7 @@ mod steps;
 mod begin;
 mod absorb;
 mod besides;
+mod dropped;
 pub mod lsm;
 pub mod relocate;
 pub(crate) mod sweep;

@@ -372,7 +372,7 @@ impl Checkpoint<'_> {
     }
 
     fn switch(&mut self) {
-        let store = self.store;
+        let (store, known) = (self.store, self.known_tables());
         let mut committer: MutexGuard<'_, Committer> = lock(&store.committer);
         // The allowance's bound was that of the old runs.
         committer.room = Allowance::default();
@@ -380,6 +380,7 @@ impl Checkpoint<'_> {
         let tables = Arc::new(std::mem::take(&mut self.tables));
         store.checkpoints.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
+        known.iter().for_each(|known| store.forget_dropped(&mut committer, known));
         store.processes.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
         *self.last = self.next;
         store.checkpoints.set_replay_from(self.next.replay_from.lsn);
