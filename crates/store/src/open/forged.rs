@@ -167,3 +167,14 @@ fn a_replay_makes_room_for_attached_runs() {
     assert_eq!(cursor.next().unwrap(), Some((&b"key"[..], &b"value"[..])));
     assert_eq!(snapshot.get(&table, b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
+
+/// Inner pages of a forged catalog can lead to the same leaf again and again.
+#[test]
+fn rows_that_come_again_are_damage() {
+    let mut rows = crate::state::tables::Rows::default();
+    let row = |table: u32| Layout::BTree(Run::EMPTY).rows(TableId(table)).remove(0);
+    for (table, is_legal) in [(16, true), (18, true), (17, false), (16, false)] {
+        let (key, value) = row(table);
+        assert_eq!(rows.push(&key, page::Value::Inline(&value)).is_ok(), is_legal, "table {table}");
+    }
+}

@@ -156,6 +156,9 @@ impl Rows {
             (Some((last, rows)), Row::Stacked(..)) if *last == table && !matches!(rows[0], Row::BTree(_)) => {
                 rows.push(row);
             }
+            (Some((last, _)), _) if *last > table => {
+                return Err(Error::corruption(format!("physical row of {table}: it follows one of {last}")));
+            }
             (Some((last, _)), _) if *last == table => {
                 return Err(Error::corruption(format!(
                     "physical rows of {table}: they describe two layouts at once"
