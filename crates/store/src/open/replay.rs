@@ -9,9 +9,9 @@
 //! 3. Records are applied in order, through the function that commit used, and memtables are sealed at the thresholds
 //!    that commits use; runs are attached as their commit attached them.
 //! 4. When the memtables' share of the memory is full, or one more would be sealed or more runs would be attached than
-//!    allowed, a checkpoint absorbs them. It is a checkpoint like any other: its superblock names the position from which the rest of the log is to
-//!    be replayed, and the log before that may be dropped. So recovery needs no more than the budget, however large the
-//!    log is, and after a crash during recovery the next one continues from there.
+//!    allowed, a checkpoint absorbs them. It is a checkpoint like any other: its superblock names the position from
+//!    which the rest of the log is to be replayed, and the log before that may be dropped. So recovery needs no more
+//!    than the budget, however large the log is, and after a crash during recovery the next one continues from there.
 //!
 //! One record can be larger than the share: then it alone is in memory, charged by force. (A transaction's writes are
 //! spilled beyond a sixteenth of its memory, at most a block of the log.)

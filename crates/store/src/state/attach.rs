@@ -32,8 +32,8 @@ use std::sync::Arc;
 /// table looks into each until a checkpoint has absorbed them.
 pub(crate) const MOST_ATTACHED: usize = 4;
 
-/// The greatest memory of range deletes of one commit that a recovery may take beyond the budget, in bytes, like that of
-/// a record that is longer than the memtables' share.
+/// The greatest memory of range deletes of one commit that a recovery may take beyond the budget, in bytes. A record
+/// that is longer than the memtables' share may take as much.
 const MOST_UNCHARGED_BYTES: usize = 64 << 20;
 
 /// The runs of one commit.

@@ -4,8 +4,8 @@
 //!    follow each other, the last one wins, as with puts.
 //! 2. From the first record out of order on, records are put: the write set sorts as much as fits memory, spills it,
 //!    and the spilled runs are merged. So an input in any order is sorted outside of memory.
-//! 3. A small load stays in memory, because a run costs the commit a flush of its own. So the beginning of every input is
-//!    kept until it is known to be large, or until there is no memory for more of it.
+//! 3. A small load stays in memory, because a run costs the commit a flush of its own. So the beginning of every input
+//!    is kept until it is known to be large, or until there is no memory for more of it.
 //!
 //! Either way the records are newer than everything that the transaction wrote before, and older than what follows.
 
