@@ -276,6 +276,11 @@ impl Pool {
         self.ledger.account().budget().keep_page(self.most_kept)
     }
 
+    /// Returns the account that pays for its memory.
+    pub fn account(&self) -> &Arc<Account> {
+        self.ledger.account()
+    }
+
     /// Returns how many bytes a pool of such pages may take beyond its limit. The budget's account keeps them in
     /// reserve.
     pub fn overdraft_bytes(page_bytes: usize) -> usize {

@@ -16,7 +16,7 @@ use crate::descriptor::Run;
 use crate::drop::retire_subtree;
 use crate::filter::{BitsPerKey, FilterBuilder, Foreseen, Probe, may_hold};
 use crate::get::RecordPosition;
-use crate::ranges::Ranges;
+use crate::ranges::{MAX_READ_BYTES, Ranges};
 use crate::resident::Residence;
 use crate::write_context::WriteContext;
 use base::slots::{EpochGuard, Reader};
@@ -78,8 +78,20 @@ impl Delta {
     /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the bytes are not descriptors; those of
     /// reading pages.
     pub fn decode(bytes: &[u8; Delta::BYTES], pool: &Pool, reader: &Reader) -> Result<Delta> {
+        Delta::decode_within(bytes, MAX_READ_BYTES, pool, reader)
+    }
+
+    /// Does what [`Delta::decode`] does, for a delta whose range tombstones take at most `most_bytes` of memory.
+    ///
+    /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) also if they take more.
+    pub fn decode_within(
+        bytes: &[u8; Delta::BYTES],
+        most_bytes: usize,
+        pool: &Pool,
+        reader: &Reader,
+    ) -> Result<Delta> {
         let [records, ranges_run, filter] = Delta::runs(bytes)?;
-        let ranges = Arc::new(Ranges::read(ranges_run, pool, reader)?);
+        let ranges = Arc::new(Ranges::read(ranges_run, most_bytes, pool, reader)?);
         Ok(Delta { records, ranges, ranges_run, filter, residence: Residence::default() })
     }
 

@@ -17,6 +17,9 @@ use std::ops::Bound;
 
 /// The most memory that a run's spans may take: more would be a table of its own.
 const MAX_BYTES: usize = 32 << 20;
+/// The most memory that the spans of a run that is read may take. A version of Pando with other limits may have written
+/// it.
+pub(crate) const MAX_READ_BYTES: usize = 2 * MAX_BYTES;
 
 /// A range `[start, end)`; without `end`, it reaches to the end of the table.
 pub type Span = (Box<[u8]>, Option<Box<[u8]>>);
@@ -140,8 +143,9 @@ impl Ranges {
         builder.finish()
     }
 
-    /// Reads what [`Ranges::write`] wrote.
-    pub fn read(run: Run, pool: &Pool, reader: &Reader) -> Result<Ranges> {
+    /// Reads what [`Ranges::write`] wrote. Returns [`ErrorKind::Corruption`] if the spans take more than `most_bytes`,
+    /// before more memory than that is allocated.
+    pub fn read(run: Run, most_bytes: usize, pool: &Pool, reader: &Reader) -> Result<Ranges> {
         let mut spans: Vec<Span> = Vec::new();
         let mut bytes = 0;
         let mut cursor = Cursor::new(run);
@@ -153,9 +157,9 @@ impl Ranges {
                 return Err(no_span(start));
             }
             bytes += start.len() + end.len() + size_of::<Span>();
-            if bytes > 2 * MAX_BYTES {
+            if bytes > most_bytes {
                 return Err(Error::corruption(format!(
-                    "the range deletes of a run take more than {bytes} bytes"
+                    "the range deletes of a run take more than {most_bytes} bytes"
                 )));
             }
             spans.push((start.into(), (!end.is_empty()).then(|| end.into())));

@@ -8,6 +8,7 @@ mod begin;
 mod absorb;
 mod besides;
 mod tables;
+mod dropped;
 pub mod lsm;
 pub mod relocate;
 pub(crate) mod sweep;

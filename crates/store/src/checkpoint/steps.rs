@@ -374,7 +374,7 @@ impl Checkpoint<'_> {
     }
 
     fn switch(&mut self) {
-        let store = self.store;
+        let (store, known) = (self.store, self.known_tables());
         // All tables are gone through before commits have to wait.
         let tables = std::mem::take(&mut self.tables).finish();
         let leaves = Leaves::count(&tables, &self.next.physical, store.page_bytes);
@@ -384,6 +384,7 @@ impl Checkpoint<'_> {
         store.reservations.note_leaves(leaves);
         store.checkpoints.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
+        known.iter().for_each(|known| store.forget_dropped(&mut committer, known));
         store.processes.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
         *self.last = self.next;
         store.checkpoints.set_replay_from(self.next.replay_from.lsn);

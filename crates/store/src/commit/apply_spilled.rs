@@ -22,6 +22,7 @@ use crate::state::committer::Committer;
 use crate::state::options::MAX_SEALED;
 use crate::state::stack::MOST_STACKED;
 use crate::state::store::Store;
+use crate::state::view::SealedMemtable;
 use crate::uncommitted::spill::{MERGED, Spills};
 use base::{CommitTs, Error, ErrorKind, Result};
 use log::Position;
@@ -35,6 +36,8 @@ const MOST_WAITING: usize = MOST_LAYERS / 4;
 const MOST_ATTEMPTS: u32 = 32;
 const _: () =
     assert!(MOST_WAITING + MOST_STACKED + MAX_SEALED + 5 * MERGED <= MOST_LAYERS, "a scan has room for all");
+const _: () =
+    assert!(MOST_WAITING + MOST_STACKED + 2 * MAX_SEALED <= MOST_LAYERS, "also where nothing is written");
 
 impl Store {
     /// Validates, appends, applies and publishes a commit with `spills`: steps 1 to 6, with the differences of this
@@ -96,11 +99,8 @@ impl Store {
     }
 
     /// Checks that there is room for `runs`. Each commit with runs seals twice, however many memtables wait already.
-    fn check_waiting(&self, runs: usize) -> Result<()> {
-        let waiting = self.attached_runs();
-        let memtables = self
-            .views
-            .with_current(|view| view.sealed.iter().filter(|sealed| !sealed.memtable.is_empty()).count() + 2);
+    pub(crate) fn check_waiting(&self, runs: usize) -> Result<()> {
+        let (waiting, memtables) = self.waiting();
         if waiting > 0
             && (waiting + runs > MOST_WAITING || waiting + runs + memtables > MOST_WAITING + MAX_SEALED)
         {
@@ -111,6 +111,31 @@ impl Store {
             return Err(Error::new(ErrorKind::Full, message));
         }
         Ok(())
+    }
+
+    /// Checks that a scan has room for `runs` in a store that may not make a checkpoint, and has no transactions with
+    /// runs of their own. No log that commits have written needs more: it has at most [`MOST_WAITING`] and
+    /// [`MAX_SEALED`], and as many memtables again if there is less memory now.
+    pub(crate) fn check_layers(&self, runs: usize) -> Result<()> {
+        let (waiting, memtables) = self.waiting();
+        if waiting > 0 && waiting + runs + memtables + MOST_STACKED > MOST_LAYERS {
+            return Err(Error::new(
+                ErrorKind::Full,
+                format!(
+                    "the log has {waiting} runs of large transactions that no checkpoint has merged; open \
+                     the database for writing, so that they are merged"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of attached runs that wait for a checkpoint, and the number of memtables that will when
+    /// another commit with runs was applied.
+    fn waiting(&self) -> (usize, usize) {
+        let has_records = |sealed: &&SealedMemtable| !sealed.memtable.is_empty();
+        let memtables = self.views.with_current(|view| view.sealed.iter().filter(has_records).count() + 2);
+        (self.attached_runs(), memtables)
     }
 
     /// Returns how many attached runs no checkpoint has absorbed yet.

@@ -8,3 +8,5 @@ pub(crate) mod read_only;
 pub mod beside;
 pub mod pinned;
 pub mod rebuild;
+#[cfg(test)]
+mod forged;

@@ -8,10 +8,10 @@
 //! [`Store::replay`] is the mutating half, on a log that can be appended to and that has nothing left to lose:
 //! 3. Records are applied in order, through the function that commit used, and memtables are sealed at the thresholds
 //!    that commits use; runs are attached as their commit attached them.
-//! 4. When the memtables' share of the memory is full, or one more would be sealed than allowed, a checkpoint absorbs
-//!    them. It is a checkpoint like any other: its superblock names the position from which the rest of the log is to
-//!    be replayed, and the log before that may be dropped. So recovery needs no more than the budget, however large the
-//!    log is, and after a crash during recovery the next one continues from there.
+//! 4. When the memtables' share of the memory is full, or one more would be sealed or more runs would be attached than
+//!    allowed, a checkpoint absorbs them. It is a checkpoint like any other: its superblock names the position from
+//!    which the rest of the log is to be replayed, and the log before that may be dropped. So recovery needs no more
+//!    than the budget, however large the log is, and after a crash during recovery the next one continues from there.
 //!
 //! One record can be larger than the share: then it alone is in memory, charged by force. (A transaction's writes are
 //! spilled beyond a sixteenth of its memory, at most a block of the log.)
@@ -181,11 +181,9 @@ impl<'s> Replay<'s> {
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.admit(record.len(), store.pressure().memtables_bytes)?;
         }
-        let attached = Attached::recover(record, &store.pool, &self.reader)?;
-        if attached.is_some() {
-            if store.pressure().sealed >= MAX_SEALED {
-                self.checkpoint()?;
-            }
+        let mut attached = Attached::recover(record, &store.pool, &self.reader)?;
+        if let Some(attached) = &mut attached {
+            self.make_room_for_runs(attached)?;
             store.seal_at(&mut lock(&store.committer), self.at);
         }
         // The catalog's id is the least, so its operations come first, unless runs are attached.
@@ -226,6 +224,20 @@ impl<'s> Replay<'s> {
             false => {}
         }
         Ok(())
+    }
+
+    /// Makes a checkpoint (step 4) if there is too little memory for the range deletes of `attached`, or if too many
+    /// memtables or runs would wait with it.
+    ///
+    /// Errors: [`ErrorKind::Full`] if nothing may be written, and there is no memory, or a scan could not merge all.
+    fn make_room_for_runs(&self, attached: &mut Attached) -> Result<()> {
+        let (store, runs) = (self.store, attached.count());
+        let is_tall = store.pressure().sealed >= MAX_SEALED || store.check_waiting(runs).is_err();
+        if is_tall || attached.is_uncharged() {
+            self.checkpoint()?;
+        }
+        store.check_layers(runs)?;
+        attached.charge_rest(!store.is_read_only())
     }
 
     /// Charges the memory for `record`, if there is any, after a checkpoint if necessary (step 4).

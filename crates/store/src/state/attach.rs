@@ -15,15 +15,26 @@
 //! counts them before they are absorbed: after a crash, those of an uncommitted transaction are free. Recovery claims
 //! the ones that it finds in the log.
 
+use crate::state::roots::Roots;
 use crate::state::ttl::Reading;
+use base::budget::{Account, Charge, MemoryCategory};
 use base::op::{self, Op};
 use base::slots::Reader;
-use base::{CheckpointNo, Error, Result, TableId};
+use base::{CheckpointNo, Error, ErrorKind, Result, TableId};
 use page::Value;
 use pool::Pool;
 use run::{Builder, Delta, Editor, Merge, Run, WriteContext};
 use space::{Extent, Space};
 use std::ops::Range;
+use std::sync::Arc;
+
+/// The greatest number of runs of one table that a commit attaches; more are merged first, because every read of the
+/// table looks into each until a checkpoint has absorbed them.
+pub(crate) const MOST_ATTACHED: usize = 4;
+
+/// The greatest memory of range deletes of one commit that a recovery may take beyond the budget, in bytes. A record
+/// that is longer than the memtables' share may take as much.
+const MOST_UNCHARGED_BYTES: usize = 64 << 20;
 
 /// The runs of one commit.
 #[derive(Debug, Default)]
@@ -32,12 +43,37 @@ pub struct Attached {
     tables: Vec<(TableId, Vec<Delta>)>,
     /// All pages and large values.
     pub(crate) extents: Vec<Extent>,
+    /// The charge for the range deletes.
+    charge: Option<Charge>,
+    /// The memory of the range deletes that is not charged yet, in bytes.
+    uncharged_bytes: usize,
 }
 
 impl Attached {
-    pub(crate) fn new(tables: Vec<(TableId, Vec<Delta>)>, extents: Vec<Extent>) -> Attached {
-        debug_assert!(tables.is_sorted_by_key(|row| row.0));
-        Attached { tables, extents }
+    /// Returns the runs of a commit, by table, and each table's newest first. The `charge` of the transaction pays for
+    /// their range deletes, except for the little memory that transactions have for nothing.
+    pub(crate) fn new(
+        tables: Vec<(TableId, Vec<Delta>)>,
+        extents: Vec<Extent>,
+        charge: &mut Charge,
+    ) -> Attached {
+        let attached = Attached { tables, extents, ..Attached::default() };
+        let bytes = attached.ranges_bytes();
+        let paid = charge.split(bytes).converted(MemoryCategory::Memtables);
+        let rest = bytes - paid.bytes();
+        let mut all = paid.account().charge_by_force(MemoryCategory::Memtables, rest);
+        all.join(paid);
+        Attached { charge: Some(all), ..attached }
+    }
+
+    /// Returns runs that no view has and whose memory is charged to others.
+    pub(crate) fn of_stack(table: TableId, runs: Vec<Delta>) -> Attached {
+        Attached { tables: vec![(table, runs)], ..Attached::default() }
+    }
+
+    /// Returns the memory of the range deletes, in bytes.
+    fn ranges_bytes(&self) -> usize {
+        self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.ranges.bytes()).sum()
     }
 
     /// Returns the runs that the commit attached to `table`, newest first.
@@ -92,29 +128,86 @@ impl Attached {
     /// was written.
     pub(crate) fn recover(record: &[u8], pool: &Pool, reader: &Reader) -> Result<Option<Attached>> {
         let mut attached: Option<Attached> = None;
+        let mut roots = Roots::default();
         for (table, op) in op::Decoder::begin(record).into_iter().flatten() {
             let Op::Attach { delta, extents } = op else { break };
             let attached = attached.get_or_insert_default();
             let extents = op::decode_extents(extents).unwrap_or_default();
             attached.extents.extend(extents.into_iter().map(|(unit, units)| Extent { unit, units }));
+            // Everything that can be known is checked before anything is read.
+            let runs = attached.list_of(table)?;
+            roots.add(table, &Delta::runs(delta)?)?;
             let delta = Delta::decode(delta, pool, reader)?;
             if let Some(root) = delta.records.root {
                 drop(pool.pin(reader, root)?);
             }
-            attached.push(table, delta)?;
+            let bytes = delta.ranges.bytes();
+            runs.insert(0, delta);
+            attached.charge_ranges(bytes, pool.account())?;
         }
         Ok(attached)
     }
 
-    fn push(&mut self, table: TableId, delta: Delta) -> Result<()> {
-        match self.tables.last_mut() {
-            Some((last, deltas)) if *last == table => deltas.insert(0, delta),
+    /// Charges the memory of the range deletes of a run that was read.
+    fn charge_ranges(&mut self, bytes: usize, account: &Arc<Account>) -> Result<()> {
+        let charge = self.charge.get_or_insert_with(|| Charge::none(account, MemoryCategory::Memtables));
+        if !charge.resize(charge.bytes() + bytes) {
+            self.uncharged_bytes += bytes;
+        }
+        if self.uncharged_bytes > MOST_UNCHARGED_BYTES { Err(self.no_memory(account)) } else { Ok(()) }
+    }
+
+    /// Returns whether there was too little memory for the range deletes.
+    pub(crate) fn is_uncharged(&self) -> bool {
+        self.uncharged_bytes > 0
+    }
+
+    /// Charges the range deletes for which there was too little memory, `by_force` if there still is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] if there is.
+    pub(crate) fn charge_rest(&mut self, by_force: bool) -> Result<()> {
+        let (bytes, Some(charge)) = (self.uncharged_bytes, &mut self.charge) else { return Ok(()) };
+        if !charge.resize(charge.bytes() + bytes) {
+            let account = Arc::clone(charge.account());
+            if !by_force {
+                return Err(self.no_memory(&account));
+            }
+            charge.join(account.charge_by_force(MemoryCategory::Memtables, bytes));
+        }
+        self.uncharged_bytes = 0;
+        Ok(())
+    }
+
+    #[cold]
+    fn no_memory(&self, account: &Account) -> Error {
+        let (limit, missing) = (account.budget().limit_bytes(), self.uncharged_bytes);
+        Error::new(
+            ErrorKind::Full,
+            format!(
+                "the range deletes of a large transaction in the log need {missing} more bytes of memory \
+                 than there are within the limit of {limit} bytes; open the database once with more \
+                 memory_bytes"
+            ),
+        )
+    }
+
+    /// Returns the list of the runs of `table`, which comes after all others, with room for one more.
+    fn list_of(&mut self, table: TableId) -> Result<&mut Vec<Delta>> {
+        match self.tables.last() {
+            Some((last, runs)) if *last == table => {
+                if runs.len() >= MOST_ATTACHED {
+                    return Err(Error::corruption(format!(
+                        "a commit attached more than {MOST_ATTACHED} runs to {table}"
+                    )));
+                }
+            }
             Some((last, _)) if *last > table => {
                 return Err(Error::corruption(format!("an attached run of {table} follows one of {last}")));
             }
-            _ => self.tables.push((table, vec![delta])),
+            _ => self.tables.push((table, Vec::new())),
         }
-        Ok(())
+        Ok(&mut self.tables.last_mut().expect("the list of this table").1)
     }
 }
 

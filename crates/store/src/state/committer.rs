@@ -28,6 +28,8 @@ pub(crate) struct Committer {
     pub unsynced: VecDeque<(CommitTs, Lsn)>,
     /// What was committed to each table since the database was opened.
     pub written: BTreeMap<TableId, Written>,
+    /// The sum of what was committed to tables that were dropped, and that are no longer in `written`.
+    pub written_to_dropped: Written,
     /// Whether every row of the catalog is known: the log was replayed to its end.
     pub may_drop: bool,
     /// The time by which the newest checkpoint drops expired entries.
@@ -59,6 +61,7 @@ impl Committer {
             history_floor: CommitTs(0),
             unsynced,
             written,
+            written_to_dropped: Written::default(),
             may_drop: false,
             dropping_at_ms: 0,
             room: Allowance::default(),

@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod superblock;
 pub mod tables;
 pub mod stack;
+pub(crate) mod roots;
 pub mod attach;
 pub mod ttl;
 pub(crate) mod board;

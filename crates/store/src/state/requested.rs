@@ -28,14 +28,21 @@ impl Requested {
             return Ok(Arc::clone(wanted));
         }
         let mut wanted = BTreeMap::new();
+        // A forged catalog may lead to the same leaf again and again.
+        let mut before = Vec::new();
         let mut cursor = Cursor::new(catalog);
         cursor.seek_first(pool, reader)?;
         while let Some((name, value)) = cursor.entry() {
             let Value::Inline(row) = value else {
                 return Err(Error::corruption("the catalog holds a large value"));
             };
+            if !wanted.is_empty() && *name <= *before {
+                return Err(Error::corruption("the names in the catalog are not in ascending order"));
+            }
             let row = TableRow::decode(name, row)?;
             wanted.insert(row.id, row);
+            before.clear();
+            before.extend_from_slice(name);
             cursor.next(pool, reader)?;
         }
         let wanted = Arc::new(wanted);

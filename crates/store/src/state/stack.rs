@@ -26,6 +26,8 @@ use std::sync::Arc;
 pub const FAN: usize = 10;
 /// The most deltas that a table may have: a read checks each one's filter, and a scan merges them all.
 pub const MOST_STACKED: usize = 48;
+/// The memory limit of the range deletes that one delta of a stack keeps, in bytes: reads check them.
+pub const MOST_RANGES_BYTES: usize = 64 << 10;
 
 /// The role of a delta in merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +115,9 @@ impl Stack {
     pub fn check(table: TableId, entries: Vec<Stacked>) -> Result<Stack> {
         let wrong = |what: &str| Error::corruption(format!("physical rows of {table}: {what}"));
         let Some(last) = entries.last() else { return Err(wrong("the stack has no delta")) };
+        if entries.len() > MOST_STACKED {
+            return Err(wrong("the stack has more deltas than a table may have"));
+        }
         if last.delta.records.deletes || last.delta.ranges_run.root.is_some() {
             return Err(wrong("the lowest delta contains deletes, but no run is below it"));
         }

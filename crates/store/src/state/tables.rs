@@ -8,7 +8,8 @@
 //! | B+tree | table id, 4 bytes big-endian | tag 1, then one run, 48 bytes |
 //! | LSM | table id, position (1 byte) | tag 2, then one delta: see [`crate::lsm::stack`] |
 
-use crate::state::stack::{Role, Stack, Stacked};
+use crate::state::roots::Roots;
+use crate::state::stack::{MOST_RANGES_BYTES, Role, Stack, Stacked};
 use base::slots::{EpochGuard, Reader};
 use base::{Error, Result, TableId, keys};
 use page::Value;
@@ -155,6 +156,9 @@ impl Rows {
             (Some((last, rows)), Row::Stacked(..)) if *last == table && !matches!(rows[0], Row::BTree(_)) => {
                 rows.push(row);
             }
+            (Some((last, _)), _) if *last > table => {
+                return Err(Error::corruption(format!("physical row of {table}: it follows one of {last}")));
+            }
             (Some((last, _)), _) if *last == table => {
                 return Err(Error::corruption(format!(
                     "physical rows of {table}: they describe two layouts at once"
@@ -169,13 +173,21 @@ impl Rows {
     ///
     /// Errors: [`Corruption`](base::ErrorKind::Corruption) if rows do not match each other; errors of reading pages.
     pub fn tables(self, pool: &Pool, reader: &Reader) -> Result<Tables> {
+        // A merge can cut a range at a key that is longer than its start.
+        let most_bytes = 2 * MOST_RANGES_BYTES;
+        let mut roots = Roots::default();
         let layout = |(table, rows): (TableId, Vec<Row>)| {
             let mut entries = Vec::new();
             for row in rows {
                 match row {
-                    Row::BTree(run) => return Ok((table, Layout::BTree(run))),
+                    Row::BTree(run) => {
+                        roots.add(table, &[run])?;
+                        return Ok((table, Layout::BTree(run)));
+                    }
                     Row::Stacked(role, delta) => {
-                        entries.push(Stacked { delta: Delta::decode(&delta, pool, reader)?, role });
+                        roots.add(table, &Delta::runs(&delta)?)?;
+                        let delta = Delta::decode_within(&delta, most_bytes, pool, reader)?;
+                        entries.push(Stacked { delta, role });
                     }
                 }
             }

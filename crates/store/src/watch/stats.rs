@@ -204,7 +204,11 @@ impl Store {
         let pressure = self.pressure();
         let checkpoint = self.views.with_current(|view| view.checkpoint);
         let reads = self.slots.reads().into_values().fold(Reads::default(), Reads::plus);
-        let writes = lock(&self.committer).written.values().map(|written| written.operations).sum();
+        let writes = {
+            let committer = lock(&self.committer);
+            let of_tables = committer.written.values().map(|written| written.operations);
+            of_tables.sum::<u64>() + committer.written_to_dropped.operations
+        };
         Ok(Stats {
             last_commit: self.clocks.applied().0,
             visible_commit: self.clocks.visible().0,

@@ -9,7 +9,7 @@
 //!   there are many, they are applied to the deltas below, as in a B+tree, and none is kept.
 
 use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
-use crate::state::stack::{MOST_STACKED, Stacked};
+use crate::state::stack::{MOST_RANGES_BYTES, MOST_STACKED, Stacked};
 use base::{CommitTs, Result, TableId};
 use memtable::Memtable;
 use page::Value;
@@ -20,8 +20,6 @@ use std::sync::{Arc, Mutex};
 /// The filter bits of deltas that are merged soon. These filters are precise: together they let through about one in a
 /// hundred keys that no delta contains.
 pub(super) const UPPER_BITS: BitsPerKey = BitsPerKey(14);
-/// The memory limit of the range deletes of one delta, in bytes.
-pub(super) const MOST_RANGES_BYTES: usize = 64 << 10;
 /// The builder of a table's delta.
 pub(super) type Build<'a> = DeltaBuilder<'a, &'a Mutex<space::Space>>;
 

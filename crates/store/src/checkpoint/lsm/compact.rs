@@ -12,12 +12,12 @@
 //! So moved records exist only once: a merge of any size needs space for one slice, and memory for the builder's
 //! buffers and a page of each delta. The checkpoint's superblock makes a round happen completely or not at all.
 
-use super::absorb::{MOST_RANGES_BYTES, UPPER_BITS};
+use super::absorb::UPPER_BITS;
 use super::plan::{Plan, Size, plan};
 use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
 use crate::state::attach::{Absorb, Attached};
 use crate::state::catalog::RequestedLayout;
-use crate::state::stack::{Role, Stack, Stacked};
+use crate::state::stack::{MOST_RANGES_BYTES, Role, Stack, Stacked};
 use crate::state::tables::Layout;
 use base::sync::lock;
 use base::{CheckpointNo, Result, TableId};
@@ -236,8 +236,7 @@ impl Checkpoint<'_> {
             reading: self.reading(table)?,
             buffer_bytes: self.buffer_bytes(),
         };
-        let (run, edits) =
-            absorb.absorb(lowest.records, table, &Attached::new(vec![(table, deltas)], Vec::new()))?;
+        let (run, edits) = absorb.absorb(lowest.records, table, &Attached::of_stack(table, deltas))?;
         *lock(&self.store.tallies.edits) += edits;
         context.retire_run(lowest.filter, false)?;
         Ok(run)

@@ -80,7 +80,17 @@ pub(super) fn write(store: &Arc<Store>, writes: &WriteSet, table: TableId) -> Re
     let reads = if writes.is_mostly_read(table) { Reads::Records } else { Reads::Nothing };
     let Draft { pages, values, .. } = draft;
     let (pages, values) = (vec![Arc::new(pages)], vec![Arc::new(values)]);
-    Ok(Spilled { delta, bounds, reads, level: 0, pages, values, garbage: Vec::new(), left: Vec::new() })
+    Ok(Spilled {
+        delta,
+        bounds,
+        reads,
+        level: 0,
+        pages,
+        values,
+        garbage: Vec::new(),
+        left: Vec::new(),
+        counted: None,
+    })
 }
 
 /// A function that adds a record after all others.
@@ -99,7 +109,17 @@ pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<
     })?;
     let Draft { pages, values, .. } = draft;
     let (reads, pages, values) = (Reads::Nothing, vec![Arc::new(pages)], vec![Arc::new(values)]);
-    Ok(Spilled { delta, bounds, reads, level: 0, pages, values, garbage: Vec::new(), left: Vec::new() })
+    Ok(Spilled {
+        delta,
+        bounds,
+        reads,
+        level: 0,
+        pages,
+        values,
+        garbage: Vec::new(),
+        left: Vec::new(),
+        counted: None,
+    })
 }
 
 /// Merges `list`, newest first, into one delta.
@@ -127,7 +147,7 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
         false => Reads::Everything,
     };
     let (level, pages, values) = (next_level(list), vec![Arc::new(draft.pages)], values_of(list));
-    Ok(Spilled { delta, bounds, reads, level, pages, values, garbage, left: Vec::new() })
+    Ok(Spilled { delta, bounds, reads, level, pages, values, garbage, left: Vec::new(), counted: None })
 }
 
 /// Joins `list`, newest first, of which each delta [follows](Spilled::follows) the next one.
@@ -149,7 +169,7 @@ pub(super) fn join(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -
     let pages = list.iter().flat_map(|spilled| &spilled.pages).cloned();
     let pages = pages.chain([Arc::new(draft.pages)]).collect();
     let (level, values) = (next_level(list), values_of(list));
-    Ok(Spilled { delta, bounds, reads, level, pages, values, garbage, left })
+    Ok(Spilled { delta, bounds, reads, level, pages, values, garbage, left, counted: None })
 }
 
 fn next_level(list: &[Arc<Spilled>]) -> u32 {

@@ -14,7 +14,9 @@
 //! 3. Deltas are immutable and reference-counted. If a savepoint exists when the write set is spilled, it keeps the
 //!    lists as they were before, with the write set as it was at the savepoint (*frozen*): a rollback restores both. If
 //!    a savepoint is made while much is in memory or frozen, what is in memory is spilled first, unless that is little.
-//! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
+//! 4. The range deletes of deltas, and frozen write sets, stay in memory. The memory that the writes were charged pays
+//!    for them: [`Spills::fund`].
+//! 5. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
 //!    of large values are shared with the deltas that a merge makes, those of leaves with the ones that a join makes.
 //!
 //! Keys that were read before they were written ([`Prior::Read`]) go to the read set if they are few. Otherwise they
@@ -28,11 +30,13 @@ mod spilled;
 pub(crate) use build::build;
 pub(crate) use spilled::{Reads, Spilled};
 
-use crate::state::attach::Attached;
+use crate::state::attach::{Attached, MOST_ATTACHED};
+use crate::state::memory::FREE_TRANSACTION_BYTES;
 use crate::state::paid_reads::PaidReads;
 use crate::state::store::Store;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::write_set::{Prior, Savepoint, WriteSet};
+use base::budget::{Charge, MemoryCategory};
 use base::slots::Reader;
 use base::{Error, Result, TableId};
 use build::{join, merge, write};
@@ -42,13 +46,10 @@ use run::{Delta, PinnedRecord, Probe, Said};
 use space::Extent;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of deltas of a size that are merged into one.
 pub(crate) const MERGED: usize = 8;
-/// The greatest number of deltas of one table that are attached; more are merged first, because every read of the table
-/// looks into each until a checkpoint has absorbed them.
-const MOST_ATTACHED: usize = 4;
 
 /// The writes that stay in memory when the rest of a write set is spilled.
 struct Retained {
@@ -73,12 +74,33 @@ struct Frozen {
     lists: Lists,
 }
 
+impl Frozen {
+    /// Returns the bytes of memory that it holds, without those of the deltas.
+    fn held_bytes(&self) -> usize {
+        size_of::<Frozen>() + self.writes.frozen_bytes() + lists_bytes(&self.lists)
+    }
+}
+
+/// The memory of a table's list of deltas, without its items: its part of a node of the map, two thirds full.
+const LIST_BYTES: usize = 48;
+
+fn lists_bytes(lists: &Lists) -> usize {
+    lists.values().map(|list| LIST_BYTES + list.len() * size_of::<Arc<Spilled>>()).sum()
+}
+
 /// The spilled writes of a transaction; see the module.
 #[derive(Debug)]
 pub(crate) struct Spills {
     store: Arc<Store>,
     lists: Lists,
     frozen: Vec<Frozen>,
+    /// The memory of the frozen write sets in use, and all that they hold, in bytes.
+    frozen_used_bytes: usize,
+    frozen_held_bytes: usize,
+    /// The memory of all deltas together, in bytes, without their pages.
+    deltas_bytes: Arc<AtomicUsize>,
+    /// The charge for all of that, beyond what a transaction may hold for nothing.
+    charge: Charge,
     /// The deltas whose writes were rolled back, but whose keys were read.
     read_only: Vec<(TableId, Arc<Spilled>)>,
 }
@@ -86,7 +108,16 @@ pub(crate) struct Spills {
 impl Spills {
     /// Creates spills without deltas.
     pub fn new(store: &Arc<Store>) -> Spills {
-        Spills { store: Arc::clone(store), lists: Lists::new(), frozen: Vec::new(), read_only: Vec::new() }
+        Spills {
+            store: Arc::clone(store),
+            lists: Lists::new(),
+            frozen: Vec::new(),
+            frozen_used_bytes: 0,
+            frozen_held_bytes: 0,
+            deltas_bytes: Arc::default(),
+            charge: Charge::none(store.account(), MemoryCategory::WriteSets),
+            read_only: Vec::new(),
+        }
     }
 
     /// Returns the deltas of `table`, newest first.
@@ -108,9 +139,52 @@ impl Spills {
         self.lists.is_empty()
     }
 
-    /// Returns the memory that frozen write sets take, in bytes.
+    /// Returns the memory that frozen write sets use, in bytes.
     pub fn frozen_bytes(&self) -> usize {
-        self.frozen.iter().map(|frozen| frozen.writes.bytes()).sum()
+        self.frozen_used_bytes
+    }
+
+    /// Returns the memory that it holds, in bytes: range deletes and frozen write sets.
+    pub fn held_bytes(&self) -> usize {
+        self.frozen_held_bytes + self.deltas_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Ensures, before `writes` are spilled, that the memory is charged that will be held after that. It comes from the
+    /// charge of the writes, as far as there is one. [`Spills::take_excess`] returns what is too much.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`](base::ErrorKind::Full) if there is not enough memory. The charges are as before.
+    pub fn fund(&mut self, writes: &WriteSet, mut paid: Option<&mut Charge>) -> Result<()> {
+        let deltas_bytes = size_of::<Spilled>() * writes.tables().count().max(1);
+        let frozen_bytes =
+            if writes.has_savepoints() { size_of::<Frozen>() + lists_bytes(&self.lists) } else { 0 };
+        let more_bytes = writes.kept_bytes() + deltas_bytes + frozen_bytes;
+        let needed = (self.held_bytes() + more_bytes).saturating_sub(FREE_TRANSACTION_BYTES);
+        let before = self.charge.bytes();
+        if let Some(paid) = &mut paid {
+            self.charge.join(paid.split(needed.saturating_sub(before)));
+        }
+        if self.charge.bytes() >= needed || self.store.raise_charge(&mut self.charge, needed, false) {
+            return Ok(());
+        }
+        let lent = self.charge.bytes() - before;
+        if let Some(paid) = paid {
+            paid.join(self.charge.split(lent));
+        }
+        Err(self
+            .store
+            .no_memory("the transaction, whose range deletes and savepoints stay in memory,", needed))
+    }
+
+    /// Returns the part of the charge that nothing needs.
+    pub fn take_excess(&mut self) -> Charge {
+        let needed = self.held_bytes().saturating_sub(FREE_TRANSACTION_BYTES);
+        self.charge.split(self.charge.bytes().saturating_sub(needed))
+    }
+
+    fn count_frozen(&mut self) {
+        self.frozen_used_bytes = self.frozen.iter().map(|frozen| frozen.writes.bytes()).sum();
+        self.frozen_held_bytes = self.frozen.iter().map(Frozen::held_bytes).sum();
     }
 
     /// Returns every delta whose keys matter to validation, with whether they were read, written, or both.
@@ -209,7 +283,10 @@ impl Spills {
             None => writes.clear(),
             Some(successor) => {
                 let writes = std::mem::replace(writes, successor);
-                self.frozen.push(Frozen { writes, lists: self.lists.clone() });
+                let frozen = Frozen { writes, lists: self.lists.clone() };
+                self.frozen_used_bytes += frozen.writes.bytes();
+                self.frozen_held_bytes += frozen.held_bytes();
+                self.frozen.push(frozen);
             }
         }
         for Retained { table, key, what } in kept {
@@ -250,7 +327,7 @@ impl Spills {
 
     fn insert(&mut self, table: TableId, spilled: Spilled) {
         let list = self.lists.entry(table).or_default();
-        list.insert(0, spilled.over(list.first()));
+        list.insert(0, spilled.over(list.first(), &self.deltas_bytes));
     }
 
     /// Merges the newest deltas of each table that has [`MERGED`] of a level (step 2). It is called before deltas are
@@ -284,7 +361,7 @@ impl Spills {
         let newest = &list[..count];
         let merged =
             if are_ascending(newest) { join(store, reader, newest)? } else { merge(store, reader, newest)? };
-        let merged = merged.over(list.get(count));
+        let merged = merged.over(list.get(count), &self.deltas_bytes);
         list.splice(..count, [merged]);
         Ok(())
     }
@@ -295,6 +372,7 @@ impl Spills {
         let Some(at) = at else { return writes.rollback_to(savepoint) };
         self.frozen.truncate(at + 1);
         let frozen = self.frozen.pop().expect("it was found");
+        self.count_frozen();
         writes.read_keys(false).for_each(|(table, key)| reads.key(&self.store, table, key));
         writes.thaw(frozen.writes);
         let given_up = std::mem::replace(&mut self.lists, frozen.lists);
@@ -325,12 +403,14 @@ impl Spills {
         if !frozen.has_savepoints() {
             self.frozen.pop();
         }
+        self.count_frozen();
         Ok(())
     }
 
     /// Prepares the deltas for being attached, with their extents; extents that merges have dropped are freed.
     pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
         self.frozen.clear();
+        self.count_frozen();
         let store = Arc::clone(&self.store);
         let _writing = store.early.begin();
         for table in self.lists.keys().copied().collect::<Vec<_>>() {
@@ -357,7 +437,7 @@ pub(crate) struct PreparedAttach {
 }
 
 impl PreparedAttach {
-    fn new(spills: Spills) -> PreparedAttach {
+    fn new(mut spills: Spills) -> PreparedAttach {
         let all = || spills.lists.values().flatten();
         let dropped: HashSet<u64> = all().flat_map(|s| s.dropped()).collect();
         let mut owners: Vec<&Arc<Extents>> = all().flat_map(|s| s.owners()).collect();
@@ -367,7 +447,8 @@ impl PreparedAttach {
         let extents = extents.filter(|extent| !dropped.contains(&extent.unit)).copied().collect();
         let tables =
             spills.lists.iter().map(|(table, list)| (*table, list.iter().map(|s| s.delta.clone()).collect()));
-        let attached = Arc::new(Attached::new(tables.collect(), extents));
+        let attached = Attached::new(tables.collect(), extents, &mut spills.charge);
+        let attached = Arc::new(attached);
         PreparedAttach { spills, attached }
     }
 

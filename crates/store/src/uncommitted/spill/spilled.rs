@@ -4,6 +4,7 @@ use super::extents::Extents;
 use run::Delta;
 use space::Extent;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A delta that is not committed yet.
 #[derive(Debug)]
@@ -22,6 +23,28 @@ pub(crate) struct Spilled {
     pub(super) garbage: Vec<Extent>,
     /// The pages among these that joins have left out: all inner pages of the parts. An extent has pages of one level.
     pub(super) left: Vec<Extent>,
+    /// Its memory, once it belongs to a transaction's spills.
+    pub(super) counted: Option<Counted>,
+}
+
+/// Memory that is part of a sum as long as this exists.
+#[derive(Debug)]
+pub(super) struct Counted {
+    sum: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Counted {
+    fn new(sum: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        sum.fetch_add(bytes, Ordering::SeqCst);
+        Counted { sum: Arc::clone(sum), bytes }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.sum.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
 }
 
 /// The bounds of the keys of deltas.
@@ -44,8 +67,12 @@ pub(crate) enum Reads {
 }
 
 impl Spilled {
-    /// Notes that it is newer than `older`, the newest delta of its table so far, if there is any.
-    pub fn over(mut self, older: Option<&Arc<Spilled>>) -> Arc<Spilled> {
+    /// Notes that it is newer than `older`, the newest delta of its table so far, if there is any, and adds its memory
+    /// to `sum`.
+    pub fn over(mut self, older: Option<&Arc<Spilled>>, sum: &Arc<AtomicUsize>) -> Arc<Spilled> {
+        let extents = self.garbage.len() + self.left.len();
+        let bytes = size_of::<Spilled>() + self.delta.ranges.bytes() + size_of::<Extent>() * extents;
+        self.counted = Some(Counted::new(sum, bytes));
         if let Some(older) = older {
             let last = self.bounds.last.take().zip(older.bounds.last.as_ref());
             self.bounds.last = last.map(|(own, last)| own.max(last.clone()));

@@ -43,6 +43,13 @@ pub(super) struct Mark {
     used_bytes: usize,
 }
 
+impl Mark {
+    /// Returns the bytes of memory that it takes besides itself.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<usize>() * self.lengths.capacity()
+    }
+}
+
 /// An arena; see the module. An empty one owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
@@ -120,6 +127,12 @@ impl Arena {
         (self.filling, self.used_bytes) = (mark.filling, mark.used_bytes);
     }
 
+    /// Frees the room that chunks have for more.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.chunks.iter_mut().for_each(Vec::shrink_to_fit);
+        self.held_bytes = self.chunks.iter().map(Vec::capacity).sum();
+    }
+
     /// Returns the number of bytes appended since the last [`Arena::clear`].
     pub(super) fn used_bytes(&self) -> usize {
         self.used_bytes
@@ -188,6 +201,10 @@ mod tests {
             arena.truncate(&mark);
             is_true(&arena);
         }
+        arena.shrink_to_fit();
+        is_true(&arena);
+        assert_eq!(arena.held_bytes(), arena.used_bytes());
+        fill(&mut arena);
         arena.clear();
         is_true(&arena);
     }

@@ -100,7 +100,11 @@ pub struct WriteSet {
     arena: Arena,
     large: LargeValues,
     undo: Vec<Undo>,
+    /// The bytes of what range deletes replaced, in `undo`.
+    undo_bytes: usize,
     savepoints: Vec<LiveSavepoint>,
+    /// The bytes of the savepoints.
+    savepoint_bytes: usize,
     next_serial: u64,
     /// Stretches of keys that were found empty, own writes included.
     known: stretches::Own,
@@ -210,6 +214,7 @@ impl WriteSet {
         }
         let change = self.change_ranges(at, |ranges| ranges.insert(start, end));
         if !self.savepoints.is_empty() {
+            self.undo_bytes += change.bytes();
             self.undo.push(Undo::Range { table, change });
         }
     }
@@ -276,12 +281,24 @@ impl WriteSet {
         debug_assert!(self.used > FEW_TABLES || (entries, range_bytes) == self.count());
         let own_bytes = self.arena.used_bytes() + range_bytes;
         Footprint {
-            used_bytes: own_bytes + entries * ENTRY_BYTES + self.undo.len() * size_of::<Undo>(),
+            used_bytes: own_bytes
+                + entries * ENTRY_BYTES
+                + self.undo.len() * size_of::<Undo>()
+                + self.undo_bytes,
             logged_bytes: own_bytes + entries * PER_OPERATION_BYTES,
             held_bytes: self.arena.held_bytes()
+                + range_bytes
                 + WRITE_COST * entries
-                + size_of::<Undo>() * self.undo.capacity(),
+                + size_of::<Undo>() * self.undo.capacity()
+                + self.undo_bytes
+                + self.savepoint_bytes,
         }
+    }
+
+    /// Returns the memory that the set holds once it is frozen, in bytes.
+    pub(crate) fn frozen_bytes(&self) -> usize {
+        let tables_bytes = size_of::<TableSet>() * self.tables.capacity();
+        self.bytes() + tables_bytes + self.savepoint_bytes
     }
 
     /// Counts the entries of all tables, and the bytes of their range deletes. O(tables).
@@ -306,7 +323,17 @@ impl WriteSet {
         self.large = LargeValues::default();
         self.undo = Vec::new();
         self.savepoints.clear();
+        (self.undo_bytes, self.savepoint_bytes) = (0, 0);
         self.known.take();
+    }
+
+    /// Returns an upper bound of the memory that stays in use, in bytes, if the writes are spilled: that of the range
+    /// deletes, and of the set itself if it has savepoints.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match self.has_savepoints() {
+            true => self.footprint().held_bytes + size_of::<TableSet>() * self.used,
+            false => self.range_bytes,
+        }
     }
 
     fn sets(&self) -> &[TableSet] {

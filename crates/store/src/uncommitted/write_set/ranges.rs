@@ -27,6 +27,13 @@ pub(super) struct Replaced {
     replaced: Vec<(Box<[u8]>, End)>,
 }
 
+impl Replaced {
+    /// Returns the bytes of memory that it takes besides itself.
+    pub(super) fn bytes(&self) -> usize {
+        self.start.len() + self.replaced.iter().map(|(start, end)| bytes(start, end)).sum::<usize>()
+    }
+}
+
 /// A borrowed span.
 pub(super) type Span<'a> = (&'a [u8], Option<&'a [u8]>);
 

@@ -42,6 +42,13 @@ pub(super) struct LiveSavepoint {
     entries: Vec<(TableId, usize)>,
 }
 
+impl LiveSavepoint {
+    /// Returns the bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of::<(TableId, usize)>() * self.entries.capacity() + self.arena.bytes()
+    }
+}
+
 impl WriteSet {
     /// Records the present state until the savepoint is released, or an earlier one is rolled back to. O(tables).
     pub fn savepoint(&mut self) -> Savepoint {
@@ -49,8 +56,15 @@ impl WriteSet {
         self.next_serial += 1;
         let entries = self.sets().iter().map(|set| (set.table, set.len())).collect();
         let (undo_len, arena) = (self.undo.len(), self.arena.mark());
-        self.savepoints.push(LiveSavepoint { serial, undo_len, arena, entries });
+        let made = LiveSavepoint { serial, undo_len, arena, entries };
+        self.savepoint_bytes += made.bytes();
+        self.savepoints.push(made);
         Savepoint { serial }
+    }
+
+    /// Forgets all but the first `count` savepoints.
+    fn truncate_savepoints(&mut self, count: usize) {
+        self.savepoint_bytes -= self.savepoints.drain(count..).map(|live| live.bytes()).sum::<usize>();
     }
 
     /// Returns a number that grows with each savepoint.
@@ -63,7 +77,7 @@ impl WriteSet {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let level = self.level(savepoint)?;
         self.known.take();
-        self.savepoints.truncate(level + 1);
+        self.truncate_savepoints(level + 1);
         while self.undo.len() > self.savepoints[level].undo_len {
             match self.undo.pop().expect("longer than a length") {
                 Undo::Entry { table, number, old } => {
@@ -72,6 +86,7 @@ impl WriteSet {
                     self.large.release(undone.large());
                 }
                 Undo::Range { table, change } => {
+                    self.undo_bytes -= change.bytes();
                     let at = self.table_index(table);
                     self.change_ranges(at, |ranges| ranges.undo(change));
                 }
@@ -84,8 +99,9 @@ impl WriteSet {
     /// not live.
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let level = self.level(savepoint)?;
-        self.savepoints.truncate(level);
+        self.truncate_savepoints(level);
         if level == 0 {
+            self.undo_bytes = 0;
             for undo in self.undo.drain(..) {
                 if let Undo::Entry { old, .. } = undo {
                     self.large.release(old.large());
@@ -125,7 +141,10 @@ impl WriteSet {
         }
         (self.entries, self.range_bytes) = self.count();
         self.arena.truncate(&last.arena);
+        self.arena.shrink_to_fit();
         self.undo.shrink_to_fit();
+        self.tables.truncate(self.used);
+        self.tables.shrink_to_fit();
         Some(WriteSet { next_serial: self.next_serial, ..WriteSet::default() })
     }
 
@@ -145,5 +164,53 @@ impl WriteSet {
                                            transaction was rolled back to an earlier one",
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::uncommitted::write_set::{Prior, Undo, WriteSet};
+    use base::TableId;
+    use base::env::Random;
+
+    fn check_sums(writes: &WriteSet) {
+        let replaced = writes.undo.iter().map(|undo| match undo {
+            Undo::Entry { .. } => 0,
+            Undo::Range { change, .. } => change.bytes(),
+        });
+        assert_eq!(writes.undo_bytes, replaced.sum::<usize>());
+        let savepoints = writes.savepoints.iter().map(super::LiveSavepoint::bytes);
+        assert_eq!(writes.savepoint_bytes, savepoints.sum::<usize>());
+        let footprint = writes.footprint();
+        assert!(footprint.held_bytes >= footprint.used_bytes, "{footprint:?}");
+    }
+
+    #[test]
+    fn what_savepoints_and_range_deletes_take_is_counted() {
+        for seed in 0..20 {
+            let mut random = Random::seeded(seed);
+            let (mut writes, mut made, mut frozen) = (WriteSet::new(), Vec::new(), Vec::new());
+            for _ in 0..400 {
+                let table = TableId(16 + random.below(3) as u32);
+                let key = random.below(200) as u8;
+                match random.below(12) {
+                    0..4 => writes.put(table, &[key], b"value", Prior::Unread),
+                    4..8 => writes.delete_range(table, &[key], Some(&[key.saturating_add(9)])),
+                    8 => made.push(writes.savepoint()),
+                    9 if random.chance(1, 4) => frozen.extend(writes.freeze().map(|next| {
+                        let frozen = std::mem::replace(&mut writes, next);
+                        check_sums(&frozen);
+                        frozen
+                    })),
+                    9 => frozen.pop().into_iter().for_each(|earlier| writes.thaw(earlier)),
+                    _ if made.is_empty() => {}
+                    10 => drop(writes.rollback_to(made[random.below(made.len() as u64) as usize])),
+                    _ => drop(writes.release(made.swap_remove(random.below(made.len() as u64) as usize))),
+                }
+                check_sums(&writes);
+            }
+            writes.clear();
+            assert_eq!((writes.undo_bytes, writes.savepoint_bytes), (0, 0));
+        }
     }
 }

@@ -374,6 +374,7 @@ impl TableSet {
     /// Forgets the entries from number `len` on, which must be gone.
     pub(super) fn truncate(&mut self, len: usize) {
         if len == self.entries.len() {
+            self.entries.shrink_to_fit();
             return;
         }
         self.entries.truncate(len);

@@ -119,7 +119,9 @@ impl Transaction {
         let scratch = self.scratch.as_mut().expect("taken by drop alone");
         match &mut self.spills {
             Some(spills) if !scratch.writes.knows(*savepoint) => {
-                spills.thaw(&mut scratch.writes, &scratch.reads, *savepoint)?;
+                let thawed = spills.thaw(&mut scratch.writes, &scratch.reads, *savepoint);
+                self.settle();
+                thawed?;
             }
             _ => scratch.writes.rollback_to(*savepoint)?,
         }
@@ -140,6 +142,7 @@ impl Transaction {
             Some(spills) if !scratch.writes.knows(*savepoint) => {
                 spills.release(*savepoint)?;
                 scratch.writes.release_all();
+                self.settle();
                 Ok(())
             }
             _ => scratch.writes.release(*savepoint),
