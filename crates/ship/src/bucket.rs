@@ -8,6 +8,7 @@
 //! 3. A listing is a hint: it may be late. What it shows is read before it counts, and what it does not show may exist.
 
 use crate::connect::{self, Absent};
+use crate::folder::Unsynced;
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -165,6 +166,8 @@ impl Bucket {
     pub(crate) fn create(&self, name: &str, bytes: &Bytes) -> Result<Created> {
         let refused = match self.put_with(name, bytes, PutMode::Create) {
             Ok(()) => return Ok(Created::Ours),
+            // It may be there, and may be lost with the power.
+            Err(refused) if Unsynced::is_in(&refused) => return Err(self.failed(name, "create", refused)),
             Err(refused) => refused,
         };
         match (self.get(name)?, refused) {
