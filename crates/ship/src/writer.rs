@@ -432,7 +432,7 @@ fn create_lineage(bucket: &Bucket, identity: Identity, writer: u64) -> Result<Li
 
 /// Refuses a store that ignores the condition of a put, because all guarantees depend on conditional puts.
 fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
-    let name = format!("probe/{writer:016x}");
+    let name = format!("{}/{writer:016x}", name::PROBES);
     let put = |text: &'static [u8]| bucket.create(&name, &Bytes::from_static(text));
     put(b"first")?;
     let second = put(b"second")?;
