@@ -132,6 +132,13 @@ impl Bucket {
         self.incarnation.as_ref().map(|incarnation| incarnation.number)
     }
 
+    /// Returns the bucket of all databases of this name.
+    pub(crate) fn of_name(&self) -> Self {
+        let (prefix, shown) = self.home();
+        let (prefix, shown) = (prefix.clone(), shown.to_owned());
+        Bucket { prefix, shown, incarnation: None, ..self.clone() }
+    }
+
     /// Returns where a name's databases are: the prefix of the first one, and how messages show it.
     fn home(&self) -> (&Path, &str) {
         match &self.incarnation {
