@@ -12,6 +12,7 @@ pub mod names;
 mod native;
 pub mod open;
 pub mod places;
+pub mod promotion;
 #[cfg(feature = "sql")]
 pub mod queried;
 #[cfg(feature = "remote")]
