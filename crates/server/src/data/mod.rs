@@ -21,5 +21,6 @@ pub mod replicas;
 pub mod schedule;
 pub mod served;
 pub mod transactions;
+pub mod unreleased;
 pub mod v0;
 pub mod writer;
