@@ -29,10 +29,10 @@ pub trait Source: Debug + Send + Sync {
     /// If the source cannot be reached.
     fn databases(&self) -> Result<Vec<String>>;
 
-    /// Returns the names of the databases that a replica has to take over when it becomes the primary, as the source has
-    /// them now: nothing is remembered from an earlier call. Those that `is_taken` names need not be looked at again.
-    /// Returns no names if the source cannot fence its writer; then the databases that the replica has are all, and the
-    /// source need not be there any more.
+    /// Returns the names of the databases that a replica has to take over when it becomes the primary, as the source
+    /// has them now: nothing is remembered from an earlier call. Those that `is_taken` names need not be looked at
+    /// again. Returns no names if the source cannot fence its writer; then the databases that the replica has are all,
+    /// and the source need not be there any more.
     ///
     /// # Errors
     /// If the source cannot be reached.

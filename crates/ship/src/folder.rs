@@ -5,9 +5,9 @@
 //! 1. The root must be the directory that was opened, with the same device and inode. It is never created again.
 //! 2. The root is compared before an operation, so that a put creates nothing elsewhere, and again after it, so that
 //!    no put that went elsewhere meanwhile counts, and no object is missing only because the root is.
-//! 3. An object has its name before the directory is synced. If that fails, the object can be read, and is lost with the
-//!    power nevertheless. So a put that fails with [`Unsynced`] does not count, whatever is read afterwards; and after a
-//!    put that failed, no put counts before the directories of that object were synced.
+//! 3. An object has its name before the directory is synced. If that fails, the object can be read, and is lost with
+//!    the power nevertheless. So a put that fails with [`Unsynced`] does not count, whatever is read afterwards; and
+//!    after a put that failed, no put counts before the directories of that object were synced.
 
 use async_trait::async_trait;
 use base::sync::lock;

@@ -382,7 +382,8 @@ impl Followers {
     }
 
     /// Makes the server a primary: every database of the source is here, has what the source has, takes over as far as
-    /// the source can do so, and accepts writes. Returns the names and last commits. A server that is a primary already stays one.
+    /// the source can do so, and accepts writes. Returns the names and last commits. A server that is a primary already
+    /// stays one.
     ///
     /// # Errors
     /// If a database cannot take over. The server then goes on as a replica.

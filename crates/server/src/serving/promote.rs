@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Makes the directory `dir` of a replica that does not run a primary's. It gets every database of `source` with
-/// everything that the source has, and each takes over as far as the source can do so. `memory_bytes` is for all databases together; `None` means a quarter of
-/// the machine's memory. Returns the names of the databases with their last commits.
+/// everything that the source has, and each takes over as far as the source can do so. `memory_bytes` is for all
+/// databases together; `None` means a quarter of the machine's memory. Returns the names of the databases with their
+/// last commits.
 ///
 /// # Errors
 /// `Mismatch` if `dir` is not a replica's; `Locked` while a server uses it; those of the source. The directory is still

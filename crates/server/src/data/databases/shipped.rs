@@ -32,7 +32,7 @@ impl Databases {
         Ok(())
     }
 
-    /// Refuses a new database if another server has replaced this one. Nothing fences a lineage that did not exist then.
+    /// Refuses a new database if another server has replaced this one: nothing has fenced a lineage that does not exist.
     pub(super) fn check_not_replaced(&self) -> Answer<()> {
         for (_, open) in self.all_open() {
             let refusal = open.ship().and_then(|ship| ship.refusal());
