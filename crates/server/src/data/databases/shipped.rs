@@ -32,7 +32,7 @@ impl Databases {
         Ok(())
     }
 
-    /// Refuses a new database if another server has replaced this one: nothing has fenced a lineage that does not exist.
+    /// Refuses a new database if another server has replaced this one: a lineage that does not exist is not fenced.
     pub(super) fn check_not_replaced(&self) -> Answer<()> {
         for (_, open) in self.all_open() {
             let refusal = open.ship().and_then(|ship| ship.refusal());
