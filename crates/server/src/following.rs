@@ -29,6 +29,15 @@ pub trait Source: Debug + Send + Sync {
     /// If the source cannot be reached.
     fn databases(&self) -> Result<Vec<String>>;
 
+    /// Returns the names of the databases that a replica has to take over when it becomes the primary, as the source
+    /// has them now: nothing is remembered from an earlier call. Those that `is_taken` names need not be looked at
+    /// again. Returns no names if the source cannot fence its writer; then the databases that the replica has are all,
+    /// and the source need not be there any more.
+    ///
+    /// # Errors
+    /// If the source cannot be reached.
+    fn to_take_over(&self, is_taken: &dyn Fn(&str) -> bool) -> Result<Vec<String>>;
+
     /// Copies the database `name` into the directory `dir`, which does not exist, and returns a feed that continues
     /// after the copy.
     ///
@@ -59,6 +68,9 @@ pub enum TakeOver {
     /// The source has dropped the database, and still has everything that the copy has. The copy is removed, because a
     /// database whose drop was acknowledged must not come back.
     WasDropped,
+    /// The copy cannot continue: the source has another database under this name, or no longer has the next commit. The
+    /// database is copied anew, and is to take over after that.
+    IsOutdated,
 }
 
 /// The commits of a database, as its source makes them.

@@ -8,6 +8,7 @@
 //! 3. A listing is a hint: it may be late. What it shows is read before it counts, and what it does not show may exist.
 
 use crate::connect::{self, Absent};
+use crate::folder::Unsynced;
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -131,6 +132,13 @@ impl Bucket {
         self.incarnation.as_ref().map(|incarnation| incarnation.number)
     }
 
+    /// Returns the bucket of all databases of this name.
+    pub(crate) fn of_name(&self) -> Self {
+        let (prefix, shown) = self.home();
+        let (prefix, shown) = (prefix.clone(), shown.to_owned());
+        Bucket { prefix, shown, incarnation: None, ..self.clone() }
+    }
+
     /// Returns where a name's databases are: the prefix of the first one, and how messages show it.
     fn home(&self) -> (&Path, &str) {
         match &self.incarnation {
@@ -165,6 +173,8 @@ impl Bucket {
     pub(crate) fn create(&self, name: &str, bytes: &Bytes) -> Result<Created> {
         let refused = match self.put_with(name, bytes, PutMode::Create) {
             Ok(()) => return Ok(Created::Ours),
+            // It may be there, and may be lost with the power.
+            Err(refused) if Unsynced::is_in(&refused) => return Err(self.failed(name, "create", refused)),
             Err(refused) => refused,
         };
         match (self.get(name)?, refused) {

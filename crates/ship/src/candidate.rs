@@ -1,5 +1,6 @@
 //! Whether a database may become the writer of a lineage.
 
+use crate::bucket::Bucket;
 use crate::lineage::Lineage;
 use crate::restore::moment;
 use crate::segment::Segment;
@@ -24,6 +25,26 @@ pub(crate) enum Continues {
     Within,
     /// In a lineage of its own, because this one ends with a drop.
     After,
+}
+
+/// Checks that the database may begin a lineage of its own after number `number` of this name, which ended with a drop.
+/// If it had the name before, its own last lineage decides, however many other databases have had the name since: a
+/// drop that was acknowledged stays final when the name is dropped again.
+pub(crate) fn check_begins(bucket: &Bucket, number: u64, candidate: &Candidate<'_>) -> Result<()> {
+    let bucket = bucket.of_name();
+    let mut numbers = bucket.incarnations()?;
+    numbers.retain(|&earlier| earlier < number);
+    // A listing may be late.
+    numbers.push(number);
+    for number in numbers.into_iter().rev() {
+        // The objects of one that was dropped may have been deleted.
+        let Some(lineage) = Lineage::open(&bucket.incarnation(number)?)? else { continue };
+        if lineage.database == candidate.identity.database {
+            let tail = lineage.tail()?;
+            return check_continues(&lineage, tail.as_ref(), candidate).map(drop);
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the database has everything that the lineage has, and nothing else in its place.

@@ -232,7 +232,7 @@ fn sync_parent(dir: &Path) -> Result<()> {
     synced.map_err(|cause| Error::io(format!("sync {}", parent.display()), cause))
 }
 
-fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
+pub(crate) fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
     let mut bytes = if origin.after_drop { MAGIC_AFTER_DROP } else { MAGIC }.to_vec();
     bytes.put_u64(origin.lineage);
     bytes.put_u64(origin.commit);

@@ -5,8 +5,12 @@
 //! 1. The root must be the directory that was opened, with the same device and inode. It is never created again.
 //! 2. The root is compared before an operation, so that a put creates nothing elsewhere, and again after it, so that
 //!    no put that went elsewhere meanwhile counts, and no object is missing only because the root is.
+//! 3. An object has its name before the directory is synced. If that fails, the object can be read, and is lost with
+//!    the power nevertheless. So a put that fails with [`Unsynced`] does not count, whatever is read afterwards; and
+//!    after a put that failed, no put counts before the directories of that object were synced.
 
 use async_trait::async_trait;
+use base::sync::lock;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use object_store::local::LocalFileSystem;
@@ -15,11 +19,12 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The folder is missing, or another one is in its place.
 #[derive(Debug)]
@@ -35,6 +40,32 @@ impl fmt::Display for Replaced {
 }
 
 impl std::error::Error for Replaced {}
+
+/// A directory could not be synced.
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    dir: PathBuf,
+    cause: io::Error,
+}
+
+impl Unsynced {
+    /// Returns whether a put that failed with `error` may have left an object that is not durable.
+    pub fn is_in(error: &Error) -> bool {
+        matches!(error, Error::Generic { source, .. } if source.is::<Unsynced>())
+    }
+}
+
+impl fmt::Display for Unsynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the directory {} cannot be synced", self.dir.display())
+    }
+}
+
+impl std::error::Error for Unsynced {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
 
 /// The root directory, and which one it is.
 #[derive(Clone, Debug)]
@@ -88,6 +119,13 @@ impl Root {
 pub(crate) struct Folder {
     files: Arc<LocalFileSystem>,
     root: Arc<Root>,
+    /// Directories that may have entries that are not durable: those of objects whose puts failed.
+    unsynced: Arc<Mutex<BTreeSet<PathBuf>>>,
+    sync: fn(&std::path::Path) -> io::Result<()>,
+}
+
+fn sync(dir: &std::path::Path) -> io::Result<()> {
+    std::fs::File::open(dir)?.sync_all()
 }
 
 impl Folder {
@@ -97,7 +135,28 @@ impl Folder {
         // The files are below the same path: a link in it may lead elsewhere later.
         let root = Root::open(std::fs::canonicalize(path).map_err(failed)?).map_err(failed)?;
         let files = LocalFileSystem::new_with_prefix(&root.path)?.with_fsync(true);
-        Ok(Folder { files: Arc::new(files), root: Arc::new(root) })
+        Ok(Folder { files: Arc::new(files), root: Arc::new(root), unsynced: Arc::default(), sync })
+    }
+
+    /// Syncs the directories of `location`, whose put failed, and those that remain from earlier puts.
+    fn sync_after(&self, location: Option<&Path>) -> Result<()> {
+        let mut unsynced = lock(&self.unsynced);
+        if let Some(location) = location {
+            let path = self.files.path_to_filesystem(location)?;
+            let dirs = path.ancestors().skip(1);
+            unsynced.extend(dirs.take_while(|dir| dir.starts_with(&self.root.path)).map(PathBuf::from));
+        }
+        while let Some(dir) = unsynced.first() {
+            match (self.sync)(dir) {
+                // The put may have failed before it was made.
+                Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                    let source = Box::new(Unsynced { dir: dir.clone(), cause });
+                    return Err(Error::Generic { store: "folder", source });
+                }
+                _ => drop(unsynced.pop_first()),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -113,6 +172,7 @@ impl ObjectStore for Folder {
         self.root.check()?;
         let put = self.files.put_opts(location, payload, opts).await;
         self.root.check()?;
+        self.sync_after(put.is_err().then_some(location))?;
         put
     }
 
@@ -163,9 +223,12 @@ impl ObjectStore for Folder {
 
 #[cfg(test)]
 mod tests {
+    use super::Folder;
     use crate::bucket::{Bucket, Created};
     use bytes::Bytes;
     use std::fs;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_folder_that_is_gone_or_another_one_is_not_used() {
@@ -206,6 +269,40 @@ mod tests {
         assert!(matches!(bucket.create("log/2", &object).unwrap(), Created::Ours));
         assert_eq!(bucket.list("log", None).unwrap(), ["log/1", "log/2"]);
         bucket.delete("log/1").unwrap();
+    }
+
+    static CANNOT_SYNC: AtomicBool = AtomicBool::new(false);
+
+    /// An object that can be read after a failure is not durable before its directories were synced.
+    #[test]
+    fn a_put_whose_directory_was_not_synced_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(dir.path().to_str().unwrap()).unwrap();
+        folder.sync = |dir| match CANNOT_SYNC.load(Ordering::SeqCst) {
+            true => Err(std::io::Error::from_raw_os_error(5)),
+            false => super::sync(dir),
+        };
+        let bucket = Bucket::over(Arc::new(folder), "shop", "mem://").unwrap();
+        let object = Bytes::from_static(b"object");
+        let refused = |name: &str| {
+            let error = bucket.create(name, &object).unwrap_err();
+            let text = error.to_string();
+            assert!(error.kind() == base::ErrorKind::Io && text.contains("cannot be synced"), "{text}");
+            assert!(bucket.exists(name).unwrap(), "it can be read");
+        };
+        assert!(matches!(bucket.create("log/1", &object).unwrap(), Created::Ours));
+        CANNOT_SYNC.store(true, Ordering::SeqCst);
+        // As after a put that failed when the object had its name.
+        refused("log/1");
+        refused("log/1");
+        // Its own directory is synced by the put, and the one that failed before is not.
+        refused("base/1");
+        CANNOT_SYNC.store(false, Ordering::SeqCst);
+        for name in ["log/1", "base/1", "log/2"] {
+            assert!(matches!(bucket.create(name, &object).unwrap(), Created::Ours), "{name}");
+        }
+        let other = Bytes::from_static(b"other");
+        assert!(matches!(bucket.create("log/1", &other).unwrap(), Created::Theirs(found) if found == object));
     }
 
     /// Its bytes have no blocks, and reading it would reserve memory for all of them.

@@ -93,13 +93,19 @@ impl Follower {
     ///
     /// # Errors
     /// `Missing` if the bucket has no database; `TooOld` if the database was dropped and its name belongs to another
-    /// one: restore again. `Mismatch` if `dir` was not restored from this lineage.
+    /// one, also if the lineage of the dropped database was deleted from the bucket: restore again. `Mismatch` if `dir`
+    /// was not restored from a lineage of this name.
     pub fn open(bucket: &Bucket, dir: impl AsRef<Path>) -> Result<Self> {
         let lineage = Lineage::expect(bucket)?;
         if read_marker(dir.as_ref())?.is_some_and(|origin| origin.lineage == lineage.id) {
             return Ok(Follower::of(lineage));
         }
-        if was_dropped(bucket, dir.as_ref())? == Some(true) {
+        let is_gone = match was_dropped(bucket, dir.as_ref())? {
+            Some(is_dropped) => is_dropped,
+            // Only lineages that ended with a drop are deleted from a bucket in which another one follows.
+            None => read_marker(dir.as_ref())?.is_some() && bucket.newest_incarnation()? > 1,
+        };
+        if is_gone {
             let message =
                 format!("{bucket}: the database was dropped, and another one has its name; restore again");
             return Err(Error::new(ErrorKind::TooOld, message));

@@ -6,6 +6,11 @@ use crate::name;
 use base::{ErrorKind, Result};
 use serde::Serialize;
 
+/// The longest name of a server's database.
+const MOST_NAME_BYTES: usize = 64;
+/// A folder that `mkfs` makes, and that only the superuser may read: a bucket can be all of a disk.
+const OF_FILE_SYSTEM: &str = "lost+found";
+
 /// The lineage of a bucket.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -52,7 +57,7 @@ pub struct Reach {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NamedListing {
-    /// The name of the database; empty if the bucket is that of a single database.
+    /// The name of the database; empty for the database whose lineage is the bucket itself.
     pub database: String,
     /// The number of the database among those of this name: see [`Bucket::incarnation`].
     pub incarnation: u64,
@@ -113,6 +118,23 @@ impl Bucket {
         Ok(lineage.tail()?.is_some_and(|tail| tail.head.is_held()))
     }
 
+    /// Returns whether the bucket has a base, so that its database can be restored. Before the first one, no commit
+    /// counts as shipped.
+    ///
+    /// # Errors
+    /// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.
+    pub fn has_base(&self) -> Result<bool> {
+        let Some(lineage) = Lineage::open(self)? else { return Ok(false) };
+        for named in lineage.kept_bases()? {
+            // A restore names one that is damaged, and may begin with an earlier one.
+            let Ok(base) = named.base else { return Ok(true) };
+            if !matches!(lineage.stands(&base)?, Standing::Unfinished) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns the number of the newest commit in the bucket, or 0 if the bucket has no log yet.
     ///
     /// # Errors
@@ -125,28 +147,52 @@ impl Bucket {
     /// Returns whether the bucket holds a shipped database, or held one that was dropped.
     ///
     /// # Errors
-    /// `Io` if the bucket cannot be reached.
+    /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of that database is missing.
     pub fn is_shipped(&self) -> Result<bool> {
-        self.exists(name::LINEAGE)
+        // The objects of the first database may have been deleted after it was dropped.
+        if self.exists(name::LINEAGE)? {
+            return Ok(true);
+        }
+        let has_others = self.own_incarnation().is_none() && self.incarnations()?.len() > 1;
+        Ok(has_others && self.newest_incarnation()? > 1)
     }
 
     /// Returns the names of the databases in the bucket of a server, dropped ones included: the folders of the bucket
-    /// that hold a shipped database.
+    /// that hold a shipped database, and that have a name of 1 to 64 letters, digits, `-` and `_`. A database whose
+    /// lineage is the bucket itself is not among them: see [`Bucket::is_shipped`].
     ///
     /// # Errors
     /// `Io` if the bucket cannot be reached; `Corruption` if the object `lineage` of a database is missing.
     pub fn databases(&self) -> Result<Vec<String>> {
+        let mut found = self.folders_of_databases()?;
+        // No server can have another one, and what else is on a disk may be unreadable.
+        found.retain(|folder| is_name(folder));
+        let mut names = Vec::new();
+        for folder in found {
+            if self.within(&folder)?.holds_a_lineage()? {
+                names.push(folder);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Lists the folders in which there may be databases: not those of a file system, and those of a lineage only if a
+    /// database has such a name.
+    fn folders_of_databases(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for folder in self.folders("")? {
-            if self.within(&folder)?.holds_a_lineage()? {
+            let is_of_file_system = folder == OF_FILE_SYSTEM || folder.starts_with('.');
+            let is_of_lineage = name::OWN_FOLDERS.contains(&&*folder);
+            if !is_of_file_system && (!is_of_lineage || self.within(&folder)?.is_shipped()?) {
                 found.push(folder);
             }
         }
         Ok(found)
     }
 
-    /// Returns the listings of all databases in the bucket of a server, or of the single database of a bucket, dropped
-    /// ones included. A damaged database has an error in its place, and the others are listed nevertheless.
+    /// Returns the listings of all databases in the bucket, dropped ones included: of the database whose lineage is the
+    /// bucket itself, and of those in folders of it. A damaged database has an error in its place, and the others are
+    /// listed nevertheless.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -166,11 +212,8 @@ impl Bucket {
     /// `Io` if the bucket cannot be reached.
     pub fn listings(&self) -> Result<Vec<NamedListing>> {
         let mut found = Vec::new();
-        if self.is_shipped()? || self.incarnations()?.len() > 1 {
-            self.list_incarnations("", &mut found)?;
-            return Ok(found);
-        }
-        for database in self.folders("")? {
+        self.list_incarnations("", &mut found)?;
+        for database in self.folders_of_databases()? {
             self.within(&database)?.list_incarnations(&database, &mut found)?;
         }
         Ok(found)
@@ -194,7 +237,12 @@ impl Bucket {
 
     /// Returns whether there is a lineage, or what is left of one whose object is missing, which is an error.
     fn holds_a_lineage(&self) -> Result<bool> {
-        // The folder of the first database may have been removed after it was dropped.
-        Ok(self.is_shipped()? || self.newest_incarnation()? > 1 || Lineage::lost(self)?.is_some())
+        Ok(self.is_shipped()? || Lineage::lost(self)?.is_some())
     }
+}
+
+/// Returns whether a server's database can have this name.
+fn is_name(name: &str) -> bool {
+    let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=MOST_NAME_BYTES).contains(&name.len()) && name.bytes().all(letters)
 }

@@ -13,6 +13,10 @@ pub(crate) const INCARNATIONS: &str = "incarnations";
 pub(crate) const BASE_PARTS: &str = "parts/base";
 /// The parts of long changes, in a folder for each segment.
 pub(crate) const CHANGE_PARTS: &str = "parts/log";
+/// Everything that lies directly below the prefix of a lineage, but for [`LINEAGE`].
+pub(crate) const OWN_FOLDERS: [&str; 7] = [EPOCHS, FLOORS, BASES, LOG, INCARNATIONS, "parts", PROBES];
+/// Objects that test whether conditional puts work.
+pub(crate) const PROBES: &str = "probe";
 
 /// Returns the name of a numbered object: `log/00000000000000000007`.
 pub(crate) fn numbered(folder: &str, number: u64) -> String {

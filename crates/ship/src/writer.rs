@@ -30,7 +30,7 @@
 //! known to be ours or another's, and nothing else is ever put there.
 
 use crate::bucket::{Bucket, Created};
-use crate::candidate::{Candidate, Continues, check_continues};
+use crate::candidate::{Candidate, Continues, check_begins, check_continues};
 use crate::format::{Author, Hash, Kind};
 use crate::gather::Batch;
 use crate::lineage::Lineage;
@@ -155,7 +155,8 @@ fn fenced(bucket: &Bucket, epoch: u64, by: u64) -> Error {
 
 impl Writer {
     /// Takes the lineage of `bucket` over, and creates it if there is none. If the database that has the name was
-    /// dropped, a lineage of its own begins for another one, and for one that may return: see [`check_continues`].
+    /// dropped, a lineage of its own begins for another one, and for one that may return: see [`check_continues`] and
+    /// [`check_begins`].
     ///
     /// # Errors
     /// `Mismatch` if the database does not continue the lineage; `Fenced` if another writer takes over meanwhile;
@@ -175,6 +176,7 @@ impl Writer {
                 return Ok(writer);
             }
             // The database that had the name was dropped.
+            check_begins(&bucket, number, candidate)?;
             let next = bucket.incarnation(number + 1)?;
             lineage = match Lineage::open(&next)? {
                 Some(lineage) => lineage,
@@ -432,7 +434,7 @@ fn create_lineage(bucket: &Bucket, identity: Identity, writer: u64) -> Result<Li
 
 /// Refuses a store that ignores the condition of a put, because all guarantees depend on conditional puts.
 fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
-    let name = format!("probe/{writer:016x}");
+    let name = format!("{}/{writer:016x}", name::PROBES);
     let put = |text: &'static [u8]| bucket.create(&name, &Bytes::from_static(text));
     put(b"first")?;
     let second = put(b"second")?;

@@ -41,7 +41,7 @@ impl FromBucket {
         crate::ship::bucket::of_database(&self.bucket, name)
     }
 
-    /// Returns whether the name has a database that was not dropped.
+    /// Returns whether the name has a database that was not dropped, and that can be copied.
     fn is_there(&self, name: &str) -> Result<bool> {
         let known = || self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (bucket, before) = (self.of(name)?, known().get(name).copied());
@@ -53,8 +53,16 @@ impl FromBucket {
             _ => {}
         }
         let number = bucket.newest_incarnation()?;
-        let is_there = bucket.incarnation(number)?.dropped_ms()?.is_none();
-        known().insert(name.to_owned(), if is_there { Known::IsThere } else { Known::Dropped(number) });
+        let bucket = bucket.incarnation(number)?;
+        if bucket.dropped_ms()?.is_some() {
+            known().insert(name.to_owned(), Known::Dropped(number));
+            return Ok(false);
+        }
+        // Its writer may have ended before it had made the first base.
+        let is_there = bucket.has_base()?;
+        if is_there {
+            known().insert(name.to_owned(), Known::IsThere);
+        }
         Ok(is_there)
     }
 }
@@ -76,6 +84,12 @@ impl Source for FromBucket {
         crate::ship::bucket::databases(&self.bucket, |name| self.is_there(name))
     }
 
+    fn to_take_over(&self, is_taken: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
+        // What is known of a name may be of the database that had it before.
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        crate::ship::bucket::databases(&self.bucket, |name| Ok(!is_taken(name) && self.is_there(name)?))
+    }
+
     fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {
         let bucket = self.of(name)?;
         if let Some(dropped_ms) = bucket.dropped_ms()? {
@@ -94,10 +108,21 @@ impl Source for FromBucket {
 
     fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<TakeOver> {
         let bucket = self.of(name)?;
-        if ship::was_dropped(&bucket, dir)? == Some(true) {
-            return Ok(TakeOver::WasDropped);
+        let taken = Follower::open(&bucket, dir).and_then(|mut follower| follower.take_over(db));
+        let Err(error) = taken else { return Ok(TakeOver::Done) };
+        if error.kind() == ErrorKind::TooOld || ship::was_dropped(&bucket, dir)? == Some(true) {
+            // Another database may have had the name since, and may have been dropped as well.
+            return Ok(match bucket.dropped_ms()? {
+                Some(_) => TakeOver::WasDropped,
+                None => TakeOver::IsOutdated,
+            });
         }
-        Follower::open(&bucket, dir)?.take_over(db).map(|_| TakeOver::Done)
+        // The server has created it, because the bucket has none of this name.
+        let is_own = error.kind() == ErrorKind::Missing && !bucket.is_shipped()?;
+        match is_own && db.snapshot()?.commit_number() == 0 {
+            true => Ok(TakeOver::Done),
+            false => Err(error),
+        }
     }
 }
 

@@ -226,6 +226,11 @@ impl Source for FromServer {
         list.iter().map(name).collect()
     }
 
+    fn to_take_over(&self, _: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
+        // The primary has failed, or is to be stopped: what is here is all.
+        Ok(Vec::new())
+    }
+
     fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {
         watch.reached(self.server.newest(name)?);
         self.server.acknowledge(name, watch.replica(), None)?;

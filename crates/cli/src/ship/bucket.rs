@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// Returns whether a restore reads from a bucket rather than from backups.
 pub fn is_bucket(source: &Path) -> bool {
-    let is_shipped = |folder: &Path| folder.join("lineage").is_file() && folder.join("epochs").is_dir();
+    // The objects of a name's first database may have been deleted after it was dropped.
+    let is_shipped = |folder: &Path| {
+        folder.join("lineage").is_file() && folder.join("epochs").is_dir()
+            || folder.join("incarnations").is_dir()
+    };
     source.to_str().is_some_and(|text| text.contains("://"))
         || is_shipped(source)
         || is_shipped(&source.join(server::DEFAULT_DATABASE))
@@ -74,7 +78,8 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the bucket of one database of a server: a folder of its name, or all of a bucket that has one database.
+/// Returns the bucket of one database of a server: the folder of its name, or, for the default database, the bucket
+/// itself if that is a lineage.
 pub fn of_database(bucket: &Bucket, name: &str) -> pando::Result<Bucket> {
     if name == server::DEFAULT_DATABASE && bucket.is_shipped()? {
         return Ok(bucket.clone());
@@ -82,17 +87,19 @@ pub fn of_database(bucket: &Bucket, name: &str) -> pando::Result<Bucket> {
     bucket.within(name)
 }
 
-/// Returns the names of the databases in the bucket of a server of which `is_there` says that they were not dropped. A
-/// bucket that has one database has the default one.
+/// Returns the names of the databases in the bucket of a server of which `is_there` says that they were not dropped. If
+/// the bucket itself is a lineage, that is the default database's, and the others are in folders nevertheless.
 pub fn databases(
     bucket: &Bucket,
     is_there: impl Fn(&str) -> pando::Result<bool>,
 ) -> pando::Result<Vec<String>> {
-    if bucket.is_shipped()? {
-        return Ok(vec![server::DEFAULT_DATABASE.to_owned()]);
+    let mut found = bucket.databases()?;
+    let default = server::DEFAULT_DATABASE;
+    if !found.iter().any(|name| name == default) && bucket.is_shipped()? {
+        found.push(default.to_owned());
     }
     let mut names = Vec::new();
-    for name in bucket.databases()? {
+    for name in found {
         if is_there(&name)? {
             names.push(name);
         }

@@ -146,6 +146,10 @@ impl ServeShipArgs {
             server::mark(dir, url)?;
         }
         for name in names.iter().filter(|name| !dir.join(name).is_dir()) {
+            if *name != DEFAULT_DATABASE && !of(name)?.has_base()? {
+                tracing::warn!(database = %name, "nothing is restored: its server has shipped no base of it");
+                continue;
+            }
             let report = ship::restore(&of(name)?, Goal::Newest, dir.join(name), &mut |_| {})?;
             if report.dropped_ms.is_some() {
                 // Its server has dropped it a moment ago.

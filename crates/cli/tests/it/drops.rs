@@ -200,3 +200,47 @@ fn a_list_of_a_bucket_goes_on_after_a_damaged_database() {
         assert!(said.contains(what), "{what} in {said}");
     }
 }
+
+/// The documentation says how to get the space of a dropped database back.
+#[test]
+fn the_objects_of_a_dropped_database_may_be_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = path(dir.path(), "bucket");
+    let sync = ["--ship", &bucket, "--ship-mode", "sync", "--follow-interval", "20ms"];
+    let primary = Server::start_with(&dir.path().join("primary"), &sync);
+    create(&primary, "shop", "old");
+    create(&primary, "store", "old");
+    let replica = Server::start_with(&dir.path().join("replica"), &sync);
+    let other = Server::start_with(&dir.path().join("other"), &sync);
+    assert_eq!((get(&replica, "shop", "old"), get(&replica, "store", "old")), (200, 200));
+    replica.kill();
+    other.kill();
+    remove(&primary, "shop");
+    create(&primary, "shop", "new");
+    remove(&primary, "store");
+    create(&primary, "store", "again");
+    remove(&primary, "store");
+    for name in ["shop", "store"] {
+        for entry in fs::read_dir(format!("{bucket}/{name}")).unwrap() {
+            let entry = entry.unwrap();
+            match entry.file_name() == "incarnations" {
+                true => {}
+                false if entry.path().is_dir() => fs::remove_dir_all(entry.path()).unwrap(),
+                false => fs::remove_file(entry.path()).unwrap(),
+            }
+        }
+    }
+    // The folder is a bucket nevertheless.
+    let listed = text(pando(["restore", "--list", &format!("{bucket}/shop"), "--format", "csv"]));
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let target = path(dir.path(), "restored");
+    text(pando(["restore", &format!("{bucket}/shop"), &target]));
+    assert!(scan(&target).contains("new"));
+    // A replica copies the new database, and can be promoted.
+    let replica = Server::start_with(&dir.path().join("replica"), &sync);
+    until("the replica follows the new one", || get(&replica, "shop", "new") == 200);
+    text(pando(["promote", &path(dir.path(), "other")]));
+    text(pando(["promote", &format!("http://{}", replica.address)]));
+    put(&replica, "shop", "of-the-successor");
+    assert_eq!(replica.ask("GET", "/v1/databases/store", b"").status, 404);
+}

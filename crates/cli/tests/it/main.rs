@@ -95,6 +95,7 @@ mod serve_v1;
 mod serve_without_sql;
 mod serving;
 mod ship;
+mod ship_places;
 mod sql;
 mod sql_commands;
 #[cfg(feature = "ship")]

@@ -93,3 +93,90 @@ fn a_server_takes_over_from_one_that_writes_at_full_speed() {
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert_eq!(metric(&third, "pando_ship_fenced"), "1");
 }
+
+fn create(server: &Server, name: &str, key: &str) {
+    let base = format!("/v1/databases/{name}");
+    assert_eq!(server.ask("PUT", &base, b"{}").status, 201, "{name}");
+    assert_eq!(server.ask("PUT", &format!("{base}/tables/t"), b"{}").status, 201, "{name}");
+    assert_eq!(put(server, name, key), 204);
+}
+
+fn put(server: &Server, name: &str, key: &str) -> u16 {
+    server.ask("PUT", &format!("/v1/databases/{name}/tables/t/entries/{key}"), b"v").status
+}
+
+fn get(server: &Server, name: &str, key: &str) -> u16 {
+    server.ask("GET", &format!("/v1/databases/{name}/tables/t/entries/{key}"), b"").status
+}
+
+/// What the primary creates, and drops and creates again, after the replica has looked for databases.
+fn change(primary: &Server) {
+    create(primary, "fresh", "acknowledged");
+    for name in ["shop", "gone"] {
+        assert!(primary.ask("DELETE", &format!("/v1/databases/{name}"), b"").status < 300);
+    }
+    create(primary, "shop", "new");
+}
+
+/// Checks that `successor` has everything that `old` has acknowledged, and that `old` acknowledges nothing more.
+fn check_databases(successor: &Server, old: &Server) {
+    assert_eq!((get(successor, "fresh", "acknowledged"), get(successor, "shop", "new")), (200, 200));
+    assert_eq!((get(successor, "shop", "old"), get(successor, "gone", "old")), (404, 404));
+    for name in ["fresh", "shop"] {
+        assert_eq!(put(old, name, "of-the-old"), 503, "{name} is not fenced");
+        assert_eq!(put(successor, name, "of-the-successor"), 204, "{name}");
+    }
+    let refused = old.ask("PUT", "/v1/databases/later", b"{}");
+    assert!(refused.status == 503 && refused.text().contains("problem:fenced"), "{}", refused.text());
+    create(successor, "later", "k");
+}
+
+#[test]
+fn a_promotion_takes_over_databases_that_the_replica_has_not_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = dir.path().join("bucket").to_str().unwrap().to_owned();
+    let ship = ["--ship", &bucket, "--ship-mode", "sync", "--follow-interval", "20ms"];
+    let old = start(&dir.path().join("a"), &ship, &[]);
+    create(&old, "shop", "old");
+    create(&old, "gone", "old");
+    // A replica that is not running, and one that is.
+    let stopped = dir.path().join("b");
+    start(&stopped, &ship, &[]).kill();
+    let running = start(&dir.path().join("c"), &ship, &[]);
+    change(&old);
+    text(pando(["promote", &format!("http://{}", running.address)]));
+    check_databases(&running, &old);
+    assert!(running.ask("DELETE", "/v1/databases/fresh", b"").status < 300);
+    create(&running, "fresh", "acknowledged");
+    let said = text(pando(["promote", stopped.to_str().unwrap(), "--format", "csv"]));
+    assert!(["\nfresh,", "\nlater,", "\nshop,"].iter().all(|name| said.contains(name)), "{said}");
+    let started = start(&stopped, &ship, &[]);
+    assert_eq!((get(&started, "shop", "of-the-successor"), get(&started, "later", "k")), (200, 200));
+    check_refused(&running);
+    // The bucket has what both have.
+    assert!(started.terminate().success());
+    let next = start(&dir.path().join("d"), &ship, &[]);
+    assert_eq!((get(&next, "fresh", "acknowledged"), get(&next, "shop", "of-the-successor")), (200, 200));
+}
+
+fn check_refused(old: &Server) {
+    for name in ["fresh", "shop", "later"] {
+        assert_eq!(put(old, name, "late"), 503, "{name} is not fenced");
+    }
+}
+
+/// The bucket has none of the default database, which every server creates.
+#[test]
+fn a_replica_of_a_bucket_without_a_default_database_is_promoted() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = dir.path().join("bucket");
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    text(pando(["put", &at("db"), "t", "k", "v"]));
+    text(pando(["ship", &at("db"), bucket.join("shop").to_str().unwrap(), "--once"]));
+    let follow = ["--follow", bucket.to_str().unwrap(), "--follow-interval", "20ms"];
+    let replica = start(&dir.path().join("replica"), &follow, &[]);
+    assert_eq!(get(&replica, "shop", "k"), 200);
+    text(pando(["promote", &format!("http://{}", replica.address)]));
+    assert_eq!(put(&replica, "shop", "k2"), 204);
+    assert_eq!(replica.ask("PUT", "/v0/entity?id=new", b"1").status, 201);
+}

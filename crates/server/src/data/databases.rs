@@ -13,8 +13,9 @@
 use crate::data::inside::{Inside, remove};
 use crate::data::names::{MAX_NAME_BYTES, is_name};
 use crate::data::open::Open;
-use crate::data::places::{Place, Places};
+use crate::data::places::{Closing, Place, Places};
 use crate::data::replicas::Replicas;
+use crate::data::unreleased::Unreleased;
 use crate::shipping::Shipping;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -27,6 +28,7 @@ use tokio::sync::Semaphore;
 
 mod copies;
 mod drops;
+mod shipped;
 
 use copies::COPYING;
 
@@ -50,6 +52,7 @@ pub struct Databases {
     memory: Arc<Semaphore>,
     places: Places,
     shipping: Option<Arc<dyn Shipping>>,
+    unreleased: Arc<Unreleased>,
     /// The state of a server that began as a replica.
     replicas: Option<Arc<Replicas>>,
 }
@@ -86,8 +89,10 @@ impl Databases {
                 remove(&path)?;
             }
         }
+        let unreleased = Arc::new(Unreleased::new(dir));
         let (dir, memory, places) = (dir.to_owned(), Open::memory(), Places::default());
-        Ok(Databases { dir, budget, durability, most_open, memory, places, shipping, replicas: None })
+        let replicas = None;
+        Ok(Databases { dir, budget, durability, most_open, memory, places, shipping, unreleased, replicas })
     }
 
     /// Makes the server a replica. It is called before a database is opened.
@@ -115,28 +120,6 @@ impl Databases {
     /// Returns the directory of the database `name`, whether it exists or not.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
-    }
-
-    /// Makes every open database accept writes, and begins to ship it if databases are shipped. It is called after the
-    /// server has become a primary. After an error it can be called again.
-    pub fn begin_writing(&self) -> Answer<()> {
-        for name in self.names()? {
-            // The gate is waited for: a database that is just being opened may have been opened as a replica's.
-            self.at_gate(&name, |place| match place.open() {
-                Some(open) => self.begin_writing_to(place, &open),
-                None => Ok(()),
-            })?;
-        }
-        Ok(())
-    }
-
-    fn begin_writing_to(&self, place: &Place, open: &Open) -> Answer<()> {
-        // It is shipped before it accepts writes: in sync mode, a write waits for the bucket.
-        if let Some(shipping) = self.shipping.as_ref().filter(|_| open.ship().is_none()) {
-            open.set_ship(shipping.begin(&place.name, &open.db)?);
-        }
-        open.db.set_replica(false);
-        Ok(())
     }
 
     /// Advances the clock of [`Databases::close_idle`].
@@ -206,6 +189,9 @@ impl Databases {
             }
             return Ok((open, false));
         }
+        if is_new {
+            self.check_not_replaced()?;
+        }
         let create = || {
             let mut builder = self.builder();
             if let Some(bytes) = page_bytes {
@@ -250,7 +236,7 @@ impl Databases {
     /// open.
     pub fn close_idle(&self) {
         self.places.close_down_to(self.most_open);
-        while self.is_memory_short() && self.places.close_some(1, IDLE_TICKS) > 0 {}
+        while self.is_memory_short() && self.places.close_some(1, IDLE_TICKS, Closing::Settled) > 0 {}
     }
 
     /// Returns how many bytes of the shared memory budget are in use.
@@ -270,13 +256,15 @@ impl Databases {
     }
 
     /// Opens one more database. It first closes databases down to the limit. While the shared memory is used up, it
-    /// closes idle ones.
+    /// closes idle ones; last of all those that cannot be shipped at present.
     fn with_room(&self, open: impl Fn() -> Result<Database>) -> Result<Database> {
         self.places.close_down_to(self.most_open.saturating_sub(1));
-        while self.is_memory_short() && self.places.close_some(1, 0) > 0 {}
+        while self.is_memory_short() && self.places.close_some(1, 0, Closing::Settled) > 0 {}
+        let closes =
+            || [Closing::Settled, Closing::Any].iter().any(|&which| self.places.close_some(1, 0, which) > 0);
         loop {
             match open() {
-                Err(error) if error.kind() == ErrorKind::Full && self.places.close_some(1, 0) > 0 => {}
+                Err(error) if error.kind() == ErrorKind::Full && closes() => {}
                 done => return done,
             }
         }
@@ -294,37 +282,9 @@ impl Databases {
         let is_replica = self.is_replica();
         db.set_replica(is_replica);
         let shipping = self.shipping.as_ref().filter(|_| !is_replica);
-        let ship = shipping.map(|shipping| shipping.begin(&place.name, &db)).transpose()?;
+        let begin = |shipping: &Arc<dyn Shipping>| self.begin_to_ship(&**shipping, &place.name, &db);
+        let ship = shipping.map(begin).transpose()?;
         Ok(self.places.install(place, Open::new(db, Arc::clone(&self.memory), ship)))
-    }
-
-    /// Returns how a primary ships, for the log: `sync`, `async` or `none`.
-    pub fn ship_mode(&self) -> &'static str {
-        match self.shipping.as_ref().map(|shipping| shipping.is_sync()) {
-            Some(true) => "sync",
-            Some(false) => "async",
-            None => "none",
-        }
-    }
-
-    /// Returns whether a write is acknowledged only when it is in the bucket.
-    #[cfg(feature = "sql")]
-    pub fn waits_for_bucket(&self) -> bool {
-        self.shipping.as_ref().is_some_and(|shipping| shipping.is_sync())
-    }
-
-    /// Begins to ship each database by opening it. A database that cannot be opened is logged.
-    pub fn begin_shipping(&self) -> Result<()> {
-        if self.shipping.is_some() && !self.is_replica() {
-            // Databases beyond the limit of open ones are shipped when they are used.
-            let names = self.names().map_err(Problem::into_error)?;
-            for name in names.into_iter().take(self.most_open) {
-                if let Err(problem) = self.open(&name) {
-                    tracing::error!(database = %name, "it is not shipped: {}", problem.detail);
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -14,9 +14,10 @@ use crate::data::end::End;
 use crate::data::held::Data;
 use crate::data::inside::remove;
 use crate::data::names::is_name;
+use crate::data::promotion::take_over_all;
 use crate::data::replicas::{Progress, Replicas};
 use crate::data::v0::EntityTable;
-use crate::following::{Feed, Source, TakeOver};
+use crate::following::{Feed, Source};
 use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use pando::{Error, ErrorKind, Result};
@@ -188,7 +189,7 @@ fn names(replicas: &Replicas) -> Result<Vec<String>> {
 }
 
 /// Copies a database beside the one that may exist.
-fn copy(
+pub fn copy(
     databases: &Databases,
     replicas: &Replicas,
     name: &str,
@@ -212,7 +213,7 @@ fn copy(
 }
 
 /// Copies a database that the directory lacks.
-fn copy_new(
+pub fn copy_new(
     databases: &Databases,
     replicas: &Replicas,
     name: &str,
@@ -222,6 +223,35 @@ fn copy_new(
     databases.replace(name).map_err(Problem::into_error)?;
     progress.copied();
     Ok(feed)
+}
+
+/// Puts the complete copy of the database `name` in the place of the one that is there. Waits for requests that use the
+/// old one, as long as `goes_on` returns `true` after each wait. Returns `false` if it gave up. `entity` uses the
+/// default database, and is detached meanwhile.
+pub fn exchange(
+    databases: &Databases,
+    entity: Option<&EntityTable>,
+    name: &str,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<bool> {
+    let entity = entity.filter(|_| name == DEFAULT_DATABASE);
+    let replaced = loop {
+        if let Some(entity) = entity {
+            // Each time: a request that found its table may have attached it again.
+            entity.detach();
+        }
+        match databases.replace(name) {
+            Ok(None) if goes_on() => {
+                tracing::warn!(database = %name, "requests still use the old copy");
+            }
+            done => break done,
+        }
+    };
+    if let Some(entity) = entity {
+        // Also after an error: whatever is there is served.
+        entity.attach(databases.open(name).map_err(Problem::into_error)?)?;
+    }
+    Ok(replaced.map_err(Problem::into_error)?.is_some())
 }
 
 impl Followers {
@@ -344,34 +374,16 @@ impl Followers {
     fn copy_anew(&self, name: &str, progress: &Progress) -> Result<Box<dyn Feed>> {
         let databases = &self.data.databases;
         let feed = copy(databases, &self.replicas, name, progress)?;
-        let is_default = name == DEFAULT_DATABASE;
-        let replaced = loop {
-            if is_default {
-                // Each time: a request that found its table may have attached it again.
-                self.entity.detach();
-            }
-            match databases.replace(name) {
-                Ok(None) if !self.end.is_over() => {
-                    tracing::warn!(database = %name, "requests still use the old copy");
-                }
-                done => break done,
-            }
-        };
-        if is_default {
-            // Also after an error: whatever is there is served.
-            self.entity.attach(databases.open(name).map_err(Problem::into_error)?)?;
+        if !exchange(databases, Some(&self.entity), name, &mut || !self.end.is_over())? {
+            return Err(Error::new(ErrorKind::Closed, "the server ends"));
         }
-        match replaced.map_err(Problem::into_error)? {
-            Some(_) => {
-                progress.copied();
-                Ok(feed)
-            }
-            None => Err(Error::new(ErrorKind::Closed, "the server ends")),
-        }
+        progress.copied();
+        Ok(feed)
     }
 
-    /// Makes the server a primary: every database gets what its source has, takes over as far as the source can do so,
-    /// and accepts writes. Returns the names and last commits. A server that is a primary already stays one.
+    /// Makes the server a primary: every database of the source is here, has what the source has, takes over as far as
+    /// the source can do so, and accepts writes. Returns the names and last commits. A server that is a primary already
+    /// stays one.
     ///
     /// # Errors
     /// If a database cannot take over. The server then goes on as a replica.
@@ -380,7 +392,7 @@ impl Followers {
         let databases = &self.data.databases;
         if self.replicas.is_replica() {
             self.stop();
-            let taken = take_over_all(databases, &*self.replicas.source);
+            let taken = take_over_all(databases, &self.replicas, Some(&self.entity));
             if let Err(error) = taken.and_then(|_| unmark(databases.dir())) {
                 self.end.set(false);
                 self.replicas.clear();
@@ -393,32 +405,11 @@ impl Followers {
         }
         // An earlier attempt may have failed here.
         databases.begin_writing()?;
-        self.entity.attach(databases.open(DEFAULT_DATABASE)?)?;
+        // The source may have dropped it.
+        self.entity.attach(databases.create(DEFAULT_DATABASE, None)?.0)?;
         let last = |(name, open): (String, Arc<crate::data::open::Open>)| {
             Ok((name, open.db.snapshot()?.commit_number()))
         };
         databases.all_open().into_iter().map(last).collect()
     }
-}
-
-/// Lets each database take over from `source`, and removes those that it has dropped. Returns the names with the last
-/// commits.
-pub fn take_over_all(databases: &Databases, source: &dyn Source) -> Result<Vec<(String, u64)>> {
-    let mut taken = Vec::new();
-    for name in databases.names().map_err(Problem::into_error)? {
-        let open = databases.open(&name).map_err(Problem::into_error)?;
-        let done = source.take_over(&name, &databases.path(&name), &open.db);
-        match done.map_err(|error| error.within(format!("database {name}")))? {
-            TakeOver::Done => taken.push((name, open.db.snapshot()?.commit_number())),
-            TakeOver::WasDropped => {
-                drop(open);
-                tracing::warn!(database = %name, "the copy is removed: the primary has dropped the database");
-                // The others take over all the same.
-                if let Err(problem) = databases.remove_copy(&name) {
-                    tracing::error!(database = %name, "the copy stays: {}", problem.detail);
-                }
-            }
-        }
-    }
-    Ok(taken)
 }

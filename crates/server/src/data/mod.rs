@@ -12,6 +12,7 @@ pub mod names;
 mod native;
 pub mod open;
 pub mod places;
+pub mod promotion;
 #[cfg(feature = "sql")]
 pub mod queried;
 #[cfg(feature = "remote")]
@@ -20,5 +21,6 @@ pub mod replicas;
 pub mod schedule;
 pub mod served;
 pub mod transactions;
+pub mod unreleased;
 pub mod v0;
 pub mod writer;

@@ -132,6 +132,11 @@ impl Open {
         self.own.is_leaving.load(Ordering::SeqCst)
     }
 
+    /// Returns whether the database is shipped, and requests to the bucket fail at present.
+    pub fn cannot_be_shipped(&self) -> bool {
+        self.ship().is_some_and(|ship| ship.difficulty().is_some())
+    }
+
     /// Begins to ship the database, which is not shipped yet.
     pub fn set_ship(&self, ship: Box<dyn Ship>) {
         // If it is shipped already, the new one ends.

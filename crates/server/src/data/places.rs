@@ -23,6 +23,16 @@ pub struct Places {
     uses: AtomicU64,
 }
 
+/// Which databases may be closed to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Those that are not shipped, or whose shipping works at present. The bucket lacks commits of the others, perhaps,
+    /// and their release would wait for it.
+    Settled,
+    /// All. The rest of their commits is shipped when they are opened again.
+    Any,
+}
+
 /// The place of a database by name, whether it is open or not.
 #[derive(Debug)]
 pub struct Place {
@@ -137,15 +147,16 @@ impl Places {
         places.values().filter_map(|place| Some((place.name.to_string(), place.open()?))).collect()
     }
 
-    /// Closes the least recently used databases until at most `count` are open. Databases in use stay open.
+    /// Closes the least recently used databases until at most `count` are open. Databases in use stay open, and so do
+    /// those that cannot be shipped at present.
     pub fn close_down_to(&self, count: usize) {
         let open = self.by_name.load().values().filter(|place| place.open.load().is_some()).count();
-        self.close_some(open.saturating_sub(count), 0);
+        self.close_some(open.saturating_sub(count), 0, Closing::Settled);
     }
 
-    /// Closes at most `count` databases, least recently used first. It skips those that a request is using or that were
-    /// used within `idle_ticks` ticks. Returns how many were closed.
-    pub fn close_some(&self, count: usize, idle_ticks: u64) -> usize {
+    /// Closes at most `count` databases of those in `closing`, least recently used first. It skips those that a request
+    /// is using or that were used within `idle_ticks` ticks. Returns how many were closed.
+    pub fn close_some(&self, count: usize, idle_ticks: u64, closing: Closing) -> usize {
         let places = self.by_name.load_full();
         let now = self.uses.load(Ordering::Relaxed); // Relaxed: as in `note_use`.
         // Relaxed: see `note_use`.
@@ -162,6 +173,9 @@ impl Places {
             // A thread that opens, closes or drops this database holds the gate, and may be waiting for the gate that
             // this caller holds.
             let Ok(_gate) = place.gate.try_lock() else { continue };
+            if closing == Closing::Settled && place.open().is_some_and(|open| open.cannot_be_shipped()) {
+                continue;
+            }
             match place.close(Duration::ZERO) {
                 Ok(true) => surplus -= 1,
                 Ok(false) => {}

@@ -289,6 +289,10 @@ mod tests {
             unreachable!()
         }
 
+        fn to_take_over(&self, _: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
+            unreachable!()
+        }
+
         fn copy(&self, _: &str, _: &Path, _: &dyn Watch) -> Result<Box<dyn Feed>> {
             unreachable!()
         }

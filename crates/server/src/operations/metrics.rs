@@ -340,6 +340,13 @@ fn shipping(databases: &Databases, out: &mut String) {
         head(out, &name, "gauge", help);
         out.push_str(&samples);
     }
+    if databases.is_shipped() {
+        let name = "pando_ship_closed_databases";
+        let help =
+            "Databases that were closed before the bucket had everything, and that wait to be opened again.";
+        head(out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {}", databases.unreleased_count());
+    }
 }
 
 /// Writes how far consumers of changes are behind.

@@ -250,6 +250,8 @@ fn look_after_native(parts: &Parts) {
     note_history(parts);
     databases.tick();
     databases.close_idle();
+    // Last: opening may wait for the bucket, to which another database is shipped before it is closed.
+    databases.ship_unreleased();
 }
 
 /// Adds a point to the history, if one is due. Of a database whose figures cannot be read there is no point.

@@ -6,6 +6,7 @@ use super::race::node;
 use super::restores::{restored, ship_all};
 use super::takeover::{ship, take_over};
 use crate::bucket::Bucket;
+use crate::database::write_marker;
 use crate::follower::Follower;
 use crate::handle::Shipper;
 use crate::lineage::Lineage;
@@ -13,7 +14,7 @@ use crate::name;
 use crate::options::Options;
 use crate::restore::{self, Goal};
 use crate::segment::{self, Head};
-use crate::source::{Identity, Source as _};
+use crate::source::{Identity, Origin, Source as _};
 use crate::status::State;
 use base::ErrorKind;
 use base::sync::lock;
@@ -27,8 +28,12 @@ fn start(store: &Arc<Faulty>, model: &Model) -> Shipper {
 
 /// A database of another id.
 fn another() -> Model {
+    with_id(78)
+}
+
+fn with_id(database: u64) -> Model {
     let model = Model::new(1);
-    lock(&model.0).identity.database = 78;
+    lock(&model.0).identity.database = database;
     model
 }
 
@@ -77,7 +82,7 @@ fn a_database_of_a_dropped_name_has_a_lineage_of_its_own() {
     let shipper = start(&store, &second);
     shipper.wait(second.commit(2, "again")).unwrap();
     shipper.drop_database().unwrap();
-    let third = Model::new(1);
+    let third = with_id(79);
     ship_all(&store, &third, Options::default());
     assert_eq!((number(&store), restored(&store, Goal::Newest).unwrap().1), (3, third.history()));
     assert_eq!(history_of(&bucket.incarnation(2).unwrap()), second.history());
@@ -132,6 +137,57 @@ fn an_older_copy_of_a_dropped_database_does_not_return() {
     lock(&late.0).origin.as_mut().unwrap().after_drop = true;
     let error = start(&store, &late).stop().unwrap_err();
     assert!(error.to_string().contains("another copy of this database"), "{error}");
+}
+
+/// The drop of a database stays final when others of its name are dropped.
+#[test]
+fn an_older_copy_does_not_return_after_others_of_its_name() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    ship_all(&store, &model, Options::default());
+    let lineage = Lineage::expect(&store.bucket()).unwrap();
+    let copy = Model::restored(2, model.history(), lineage.id);
+    start(&store, &model).drop_database().unwrap();
+    dropped(&store, &another());
+    let error = start(&store, &copy).stop().unwrap_err();
+    assert!(error.kind() == ErrorKind::Mismatch && error.to_string().contains("was dropped at"), "{error}");
+    // Nor does one that lacks commits, of the fork that dropped it.
+    let older = Model::new(1);
+    dropped(&store, &model);
+    dropped(&store, &with_id(79));
+    let error = start(&store, &older).stop().unwrap_err();
+    assert!(error.to_string().contains("the lineage has commit 1"), "{error}");
+    assert_eq!(number(&store), 4, "no lineage was begun");
+    // Its last lineage decides.
+    lock(&copy.0).origin.as_mut().unwrap().after_drop = true;
+    assert_eq!(start(&store, &copy).stop().unwrap_err().kind(), ErrorKind::Mismatch);
+    let third = Lineage::expect(&store.bucket().incarnation(3).unwrap()).unwrap();
+    lock(&copy.0).origin.as_mut().unwrap().lineage = third.id;
+    lock(&copy.0).history = model.history();
+    lock(&copy.0).origin.as_mut().unwrap().commit = 1;
+    lock(&copy.0).forgotten = 1;
+    ship_all(&store, &copy, Options::default());
+    assert_eq!((number(&store), store.bucket().dropped_ms().unwrap()), (5, None));
+}
+
+/// Docs say how to free the space of a dropped database.
+#[test]
+fn a_replica_whose_lineage_was_deleted_is_restored_again() {
+    let (store, model, dir) = (Faulty::new(1), Model::new(1), tempfile::tempdir().unwrap());
+    ship_all(&store, &model, Options::default());
+    let lineage = Lineage::expect(&store.bucket()).unwrap();
+    let refused = || Follower::open(&store.bucket(), dir.path()).unwrap_err().kind();
+    assert_eq!(refused(), ErrorKind::Mismatch, "it has no marker");
+    write_marker(dir.path(), Origin { lineage: 1, commit: 1, after_drop: false }).unwrap();
+    assert_eq!(refused(), ErrorKind::Mismatch, "it was restored elsewhere");
+    write_marker(dir.path(), Origin { lineage: lineage.id, commit: 1, after_drop: false }).unwrap();
+    Follower::open(&store.bucket(), dir.path()).unwrap();
+    start(&store, &model).drop_database().unwrap();
+    ship_all(&store, &another(), Options::default());
+    assert_eq!(refused(), ErrorKind::TooOld);
+    store.remove_first_incarnation();
+    assert_eq!(refused(), ErrorKind::TooOld);
+    assert!(store.bucket().is_shipped().unwrap());
+    assert_eq!(store.bucket().listings().unwrap().len(), 1);
 }
 
 /// The process ends between the drop in the bucket and the removal of the directory.

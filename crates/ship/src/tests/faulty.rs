@@ -117,6 +117,12 @@ impl Faulty {
         now(self.inner.delete(path)).unwrap();
     }
 
+    /// Deletes the objects of the first database of the name, as the docs say it.
+    pub fn remove_first_incarnation(&self) {
+        let objects = self.objects().into_iter().map(|(path, _)| path);
+        objects.filter(|path| !path.as_ref().contains("incarnations")).for_each(|path| self.remove(&path));
+    }
+
     /// Delivers every request that is under way, in a random order.
     pub fn deliver_all(&self) {
         let late = {

@@ -3,6 +3,7 @@
 mod damage;
 mod drops;
 pub mod faulty;
+mod listings;
 pub mod model;
 mod orphans;
 mod race;
