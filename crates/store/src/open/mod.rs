@@ -9,4 +9,4 @@ pub mod beside;
 pub mod pinned;
 pub mod rebuild;
 #[cfg(test)]
-mod forged;
+mod tests;
