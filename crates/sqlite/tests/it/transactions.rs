@@ -205,7 +205,8 @@ fn a_query_whose_tables_are_rolled_back_ends_with_sqlites_words() {
 
 /// A table of 60 rows.
 const SIXTY: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(a);
-    WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 60) INSERT INTO t SELECT i, i FROM r";
+    WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 60)
+        INSERT INTO t SELECT i, i FROM r";
 /// Changes some of them that a query has read ahead.
 const CHANGE: &str = "DELETE FROM t WHERE id BETWEEN 10 AND 30; UPDATE t SET v = 100 WHERE id = 8";
 
