@@ -420,9 +420,9 @@ pub(super) fn failed(failure: Failure, database: DatabaseId) -> Error {
             "a table that the transaction wrote to was dropped, renamed or changed after its handle was \
              opened; nothing was written: open the table again",
         ),
-        Failure::NotCommitted(error) => {
-            error.within("the connection was lost in a commit, which wrote nothing: run the transaction anew")
-        }
+        Failure::NotCommitted(error) => error.within(
+            "the connection was lost during a commit, and nothing was written: run the transaction again",
+        ),
         Failure::Unknown(token, reason) => InDoubt { database: database.0, token }.because_of(reason),
         Failure::Refused(error) => error,
     }
