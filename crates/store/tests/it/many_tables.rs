@@ -24,8 +24,12 @@ struct Cost {
 }
 
 fn open(disk: &SimDisk) -> Arc<Store> {
+    open_with(disk, 4 << 20)
+}
+
+fn open_with(disk: &SimDisk, memory_bytes: usize) -> Arc<Store> {
     let dir: Arc<dyn Dir> = disk.dir();
-    let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+    let options = Options { page_bytes: Some(4096), memory_bytes, ..Options::default() };
     pando_store::open_or_create(dir, &options).unwrap()
 }
 
@@ -186,7 +190,8 @@ fn a_transaction_keeps_many_tables_apart() {
 #[test]
 fn many_tables_are_dropped_in_one_checkpoint() {
     const TABLES: u32 = 3_000;
-    let store = open(&SimDisk::new());
+    // A spilled transaction keeps some 300 bytes in memory for each table that it writes to.
+    let store = open_with(&SimDisk::new(), 8 << 20);
     write(&store, |tx| {
         for at in 0..TABLES {
             let table = tx.create_table(&name(at), RequestedLayout::ALL[at as usize % 2]).unwrap();
