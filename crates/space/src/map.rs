@@ -320,12 +320,26 @@ impl Space {
 
     /// Returns how the units are used. O(chunks), or O(units / 64) if there are holes.
     pub fn stats(&self) -> SpaceStats {
-        let retired_units = self.retired_units;
-        let free_units = self.chunks.iter().map(|chunk| chunk.free).sum();
-        let used_units = self.units - free_units - retired_units;
+        let (retired_units, used_units) = (self.retired_units, self.used_units());
+        let free_units = self.units - used_units - retired_units;
         let backed_units: u64 = self.chunks.iter().map(Chunk::backed).sum();
         let hole_units = free_units - backed_units;
         SpaceStats { total_units: self.units, used_units, free_units, retired_units, hole_units }
+    }
+
+    /// Returns the number of units that the map covers, as [`stats`](Space::stats) does. O(1).
+    pub fn total_units(&self) -> u64 {
+        self.units
+    }
+
+    /// Returns the number of units in use, as [`stats`](Space::stats) does. O(chunks).
+    pub fn used_units(&self) -> u64 {
+        self.units - self.retired_units - self.chunks.iter().map(|chunk| chunk.free).sum::<u64>()
+    }
+
+    /// Returns the number of retired units, as [`stats`](Space::stats) does. O(1).
+    pub fn retired_units(&self) -> u64 {
+        self.retired_units
     }
 
     /// Returns the units handed out since the last save. The difference of two calls is what a step of a checkpoint

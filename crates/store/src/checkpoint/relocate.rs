@@ -110,7 +110,7 @@ const LOG_SHARE: u64 = 8;
 impl Store {
     /// Lets the log grow with the data: a closed database keeps one segment, which should not be larger than the rest.
     pub(crate) fn limit_log(&self) {
-        let used_bytes = lock(&self.space).stats().used_units * UNIT_BYTES as u64;
+        let used_bytes = lock(&self.space).used_units() * UNIT_BYTES as u64;
         self.log.limit_segments(used_bytes / LOG_SHARE);
     }
 }
@@ -169,7 +169,7 @@ impl Compaction {
 
     /// Begins the next merge: each LSM table becomes one run before anything is moved.
     fn next_slice<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
-        let used_bytes = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
+        let used_bytes = lock(&store.space).used_units() * UNIT_BYTES as u64;
         let left = self.slices_left.get_or_insert(8 + 2 * used_bytes / store.upkeep.slice_bytes.max(1));
         match left.checked_sub(1) {
             None => Ok(None),

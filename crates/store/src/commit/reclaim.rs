@@ -22,7 +22,7 @@ impl Store {
     /// Returns whether readers, or a pinned state that is being copied, keep something that [`Store::reclaim`] would
     /// free.
     pub(crate) fn waits_for_readers(&self) -> bool {
-        self.views.count() > 1 || lock(&self.space).stats().retired_units > 0
+        self.views.count() > 1 || lock(&self.space).retired_units() > 0
     }
 
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
@@ -81,7 +81,7 @@ impl Store {
     /// Returns the checkpoint up to which what only earlier ones need may be freed.
     fn freed_through(&self) -> CheckpointNo {
         let noted = self.checkpoints.noted();
-        if lock(&self.space).stats().retired_units == 0 {
+        if lock(&self.space).retired_units() == 0 {
             // Nothing waits to be freed, so no other process is asked: an idle database lists no directory.
             return noted;
         }
@@ -102,9 +102,12 @@ impl Store {
     }
 
     fn others_keep_too_much(&self) -> bool {
-        let space = lock(&self.space).stats();
         let bytes = |units: u64| units * UNIT_BYTES as u64;
-        self.expiry.is_too_much_space(bytes(space.retired_units), bytes(space.used_units))
+        let (retired_units, used_units) = {
+            let space = lock(&self.space);
+            (space.retired_units(), space.used_units())
+        };
+        self.expiry.is_too_much_space(bytes(retired_units), bytes(used_units))
             || self.log.stats().live_bytes > 2 * self.max_log_bytes + self.most_fed_bytes()
     }
 
@@ -199,7 +202,7 @@ mod tests {
     /// Returns the pages in memory, and the most that a superblock refers to: the catalog's only leaf takes less than a
     /// page on the disk.
     fn pages(store: &Store) -> (u64, u64) {
-        let used = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
+        let used = lock(&store.space).used_units() * UNIT_BYTES as u64;
         (store.pool.stats().pages as u64, used / PAGE_BYTES as u64 + 1)
     }
 

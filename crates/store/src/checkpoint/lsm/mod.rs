@@ -58,7 +58,7 @@ const LEAST_SLICE_BYTES: u64 = 1 << 20;
 impl Store {
     /// Returns how much one checkpoint may merge, in bytes, without making the file too large meanwhile.
     fn most_merged_bytes(&self) -> u64 {
-        lock(&self.space).stats().used_units * UNIT_BYTES as u64 / MOST_MERGED_SHARE
+        lock(&self.space).used_units() * UNIT_BYTES as u64 / MOST_MERGED_SHARE
     }
 
     /// Returns how much a checkpoint merges that absorbs nothing, in bytes.

@@ -124,7 +124,7 @@ impl Store {
         }
         let census = self.census();
         let expiry = &self.expiry;
-        let in_use = || lock(&self.space).stats().used_units * UNIT_BYTES as u64;
+        let in_use = || lock(&self.space).used_units() * UNIT_BYTES as u64;
         let space_bytes = expiry.space_bytes.unwrap_or_else(|| default_space_bytes(in_use()));
         let memory_bytes = expiry.memory_bytes as u64;
         let cut = census.cut(&held, memory_bytes, space_bytes);

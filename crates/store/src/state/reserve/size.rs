@@ -66,7 +66,7 @@ impl Store {
         let leaves = self.reservations.leaves.load(Ordering::SeqCst);
         let copies = debt.records.saturating_mul(2).min(leaves * debt.passes.max(1)) + 2 * debt.tables;
         let pages = copies + copies / 8 + FIXED_PAGES;
-        let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
+        let chunks = lock(&self.space).total_units() / 32_768 + 2;
         // The worst ratio of units to bytes is that of half-full leaves, or of a value that is just too long for a leaf
         // and takes a unit.
         let fullest = (UNIT_BYTES / 2).min(max_inline_bytes(self.page_bytes)) as u64;
@@ -83,7 +83,7 @@ impl Store {
     }
 
     pub(super) fn is_tiny(&self, debt: Debt) -> bool {
-        let used_bytes = lock(&self.space).stats().used_units * UNIT_BYTES as u64;
+        let used_bytes = lock(&self.space).used_units() * UNIT_BYTES as u64;
         used_bytes + debt.bytes <= TINY_BYTES
     }
 
