@@ -127,7 +127,7 @@ impl Entry {
         self.holds_while(address, || ())
     }
 
-    /// Does what [`Entry::holds`] does. `meanwhile` is what others do between the two steps, for tests.
+    /// Returns the result of [`Entry::holds`]. Calls `meanwhile` between the two steps, for tests.
     #[inline(always)]
     fn holds_while(&self, address: usize, meanwhile: impl FnOnce()) -> bool {
         let uses = self.uses.load(Ordering::SeqCst);

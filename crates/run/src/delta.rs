@@ -81,7 +81,7 @@ impl Delta {
         Delta::decode_within(bytes, MAX_READ_BYTES, pool, reader)
     }
 
-    /// Does what [`Delta::decode`] does, for a delta whose range tombstones take at most `most_bytes` of memory.
+    /// Decodes a delta whose range tombstones take at most `most_bytes` of memory; see [`Delta::decode`].
     ///
     /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) also if they take more.
     pub fn decode_within(

@@ -309,7 +309,8 @@ impl Connection {
         self.atomically_unless(|_| false, work)
     }
 
-    /// Does the same, except that an error for which `keeps` returns `true` undoes nothing, as with `OR FAIL`.
+    /// Runs `work` atomically, as [`Connection::atomically`] does, except that an error for which `keeps` returns
+    /// `true` undoes nothing, as with `OR FAIL`.
     pub(crate) fn atomically_unless<T>(
         &self,
         keeps: impl Fn(&Error) -> bool,

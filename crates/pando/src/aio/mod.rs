@@ -248,7 +248,7 @@ impl Database {
         self.transact_with(&self.db.transaction_options(), work).await
     }
 
-    /// Does what [`Database::transact`] does, in transactions with these options.
+    /// Runs `work` in transactions with these options until it commits; see [`Database::transact`].
     ///
     /// # Errors
     /// As for [`Database::transact`].

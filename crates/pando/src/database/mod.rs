@@ -246,7 +246,7 @@ impl Database {
         self.write_as(options, |tx| tx, Ok, work)
     }
 
-    /// Does what [`Database::write_with`] does for work on a type that a transaction is made into, and back.
+    /// Runs `work` as [`Database::write_with`] does, on a type that `wrap` makes of a transaction.
     #[track_caller]
     pub(crate) fn write_as<A, T>(
         &self,

@@ -147,7 +147,7 @@ impl RemoteDatabase {
         self.write_as(isolation, |tx| tx, Ok, work)
     }
 
-    /// Does what [`RemoteDatabase::write_with`] does for work on a type that a transaction is made into, and back.
+    /// Runs `work` as [`RemoteDatabase::write_with`] does, on a type that `wrap` makes of a transaction.
     pub(crate) fn write_as<A, T>(
         &self,
         isolation: Isolation,

@@ -93,7 +93,7 @@ fn take_over(
             }
         }
     }
-    let message = format!("the source has changed each of {MOST_COPIES} times that it was copied; try again");
+    let message = format!("the source changed during each of {MOST_COPIES} copies; try again");
     Err(Error::new(ErrorKind::Conflict, message))
 }
 

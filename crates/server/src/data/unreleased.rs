@@ -42,8 +42,9 @@ impl Unreleased {
     ) -> Result<Box<dyn Ship>> {
         let mark = self.folder.join(name);
         if let Err(error) = self.mark(&mark) {
-            // As on a full disk. Only a server that is killed would have needed it.
-            tracing::warn!(%error, "the database {name} is shipped, but cannot be marked");
+            // The disk may be full. Only a server that is killed needs the mark.
+            let file = mark.display();
+            tracing::warn!(%error, "cannot create {file}: after a crash, {name} is shipped once it is used");
         }
         let ship = begin()?;
         self.waiting().remove(name);

@@ -130,7 +130,7 @@ fn not_its_key() -> Failure {
 mod tests {
     use super::*;
 
-    /// Offers records of some lengths, by descending keys, and returns the first bytes of the keys that are kept.
+    /// Offers a record of each key and length in turn, and returns the first bytes of the keys that are kept.
     fn kept(most_rows: usize, is_backward: bool, lengths: &[(u8, usize)]) -> Vec<u8> {
         let mut kept = Kept::new(most_rows, is_backward);
         lengths.iter().for_each(|&(key, bytes)| kept.offer(&[key], &vec![0; bytes]));

@@ -199,7 +199,8 @@ impl Store {
         self.sync_and_wake(self.log.end().lsn)
     }
 
-    /// Does what [`Store::sync_log`] does, and wakes readers of changes. The caller holds no lock.
+    /// Syncs the log through `lsn`, publishes what that made visible, and wakes readers of changes. The caller holds no
+    /// lock.
     pub(crate) fn sync_and_wake(&self, lsn: Lsn) -> Result<()> {
         self.sync_log(lsn)?;
         self.feeds.wake();

@@ -43,7 +43,8 @@ impl Draft {
         self.build_in_turns(store, None, ranges, &mut |builder, _| fill(builder))
     }
 
-    /// Does what [`Draft::build`] does. If there is a `turn`, that keeps closing out; `fill` ends it after each record.
+    /// Builds the run; see [`Draft::build`]. A `turn` prevents the database from being closed; `fill` ends it after
+    /// each record.
     fn build_in_turns<'s>(
         &'s mut self,
         store: &'s Store,

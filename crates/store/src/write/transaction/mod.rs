@@ -291,7 +291,7 @@ impl Transaction {
         self.scratch().tables.borrow_mut().distrust_all();
     }
 
-    /// Does what [`Transaction::distrust_all`] does, for one table.
+    /// Makes the row of one table be looked up again at its next use; see [`Transaction::distrust_all`].
     pub(crate) fn distrust(&self, id: TableId) {
         self.scratch().tables.borrow_mut().distrust(id);
     }
