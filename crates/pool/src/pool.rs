@@ -169,10 +169,19 @@ impl Pool {
     /// Returns the hints for the children of `inner`, for [`Pool::read_hinted`].
     #[inline]
     pub fn hints(&self, inner: &PageRef<'_>) -> Hints<'_> {
-        let (chunk, index) = match &inner.0 {
-            Held::InEpoch(resident) => resident.frame(),
-            Held::Pinned(pin) => pin.frame(),
-        };
+        match &inner.0 {
+            Held::InEpoch(resident) => {
+                let (chunk, index) = resident.frame();
+                self.misses.frames().hints(chunk, index)
+            }
+            Held::Pinned(pin) => self.hints_of(pin),
+        }
+    }
+
+    /// Returns the hints for the children of a pinned page.
+    #[inline]
+    pub fn hints_of(&self, inner: &Pin) -> Hints<'_> {
+        let (chunk, index) = inner.frame();
         self.misses.frames().hints(chunk, index)
     }
 

@@ -69,20 +69,20 @@ impl Cursor {
     /// Moves to the first record. Every move returns whether it ended on a record.
     pub fn seek_first(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::First)?;
-        Ok(self.settle(0))
+        Ok(self.enter(0, true))
     }
 
     /// Moves to the last record.
     pub fn seek_last(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::Last)?;
-        Ok(self.settle(self.count.wrapping_sub(1)))
+        Ok(self.enter(self.count.wrapping_sub(1), false))
     }
 
     /// Moves to the first record whose key is `key` or greater.
     pub fn seek(&mut self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
         self.descend(pool, reader, Toward::Key(key))?;
         match self.search(key) {
-            Some(Ok(index) | Err(index)) if index < self.count => Ok(self.settle(index)),
+            Some(Ok(index) | Err(index)) if index < self.count => Ok(self.enter(index, true)),
             Some(_) => self.next_leaf(pool, reader),
             None => Ok(false),
         }
@@ -93,7 +93,7 @@ impl Cursor {
         self.descend(pool, reader, Toward::Key(key))?;
         match self.search(key) {
             Some(Ok(0) | Err(0)) => self.previous_leaf(pool, reader),
-            Some(Ok(index) | Err(index)) => Ok(self.settle(index - 1)),
+            Some(Ok(index) | Err(index)) => Ok(self.enter(index - 1, false)),
             None => Ok(false),
         }
     }
@@ -102,6 +102,7 @@ impl Cursor {
     #[inline]
     pub fn next(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         if self.index + 1 < self.count {
+            self.fetch_ahead(self.index + 1, true);
             return Ok(self.settle(self.index + 1));
         }
         self.next_leaf(pool, reader)
@@ -111,6 +112,7 @@ impl Cursor {
     #[inline]
     pub fn prev(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         if self.index > 0 {
+            self.fetch_ahead(self.index - 1, false);
             return Ok(self.settle(self.index - 1));
         }
         self.previous_leaf(pool, reader)
@@ -126,7 +128,7 @@ impl Cursor {
             return false;
         }
         let page = leaf.page();
-        page.fetch_cell(if forward { index + FETCH_AHEAD } else { index.wrapping_sub(FETCH_AHEAD) });
+        page.fetch_cell(ahead(index, FETCH_AHEAD, forward));
         let parts = page.parts(index);
         if parts.is_inline() {
             (self.index, self.parts) = (index, parts);
@@ -191,6 +193,27 @@ impl Cursor {
         true
     }
 
+    /// Moves to record `index` of a leaf that was just entered, and prefetches the records to which the first moves
+    /// will lead: those move only what follows closer.
+    #[inline]
+    fn enter(&mut self, index: usize, forward: bool) -> bool {
+        if let Some(leaf) = &self.leaf {
+            let page = leaf.page();
+            for steps in 1..FETCH_AHEAD {
+                page.fetch_cell(ahead(index, steps, forward));
+            }
+        }
+        self.settle(index)
+    }
+
+    /// Prefetches the record to which [`FETCH_AHEAD`] moves from `index` lead.
+    #[inline]
+    fn fetch_ahead(&self, index: usize, forward: bool) {
+        if let Some(leaf) = &self.leaf {
+            leaf.page().fetch_cell(ahead(index, FETCH_AHEAD, forward));
+        }
+    }
+
     fn leave(&mut self) {
         self.path.clear();
         self.leaf = None;
@@ -200,21 +223,22 @@ impl Cursor {
     fn descend(&mut self, pool: &Pool, reader: &Reader, toward: Toward<'_>) -> Result<()> {
         self.leave();
         match self.run.top() {
-            Some((root, level)) => self.descend_from(pool, reader, root, level, toward),
+            Some((root, level)) => self.descend_from(pool, reader, (root, Hint::default()), level, toward),
             None => Ok(()),
         }
     }
 
-    /// Pins the path from the page at `ptr`, of `level`, down to a leaf. After an error the cursor is off.
+    /// Pins the path from a page of `level`, given with the pool's hint for it, down to a leaf. After an error the
+    /// cursor is off.
     fn descend_from(
         &mut self,
         pool: &Pool,
         reader: &Reader,
-        ptr: PagePtr,
+        page: (PagePtr, Hint<'_>),
         level: u8,
         toward: Toward<'_>,
     ) -> Result<()> {
-        let result = self.try_descend_from(pool, reader, ptr, level, toward);
+        let result = self.try_descend_from(pool, reader, page, level, toward);
         if result.is_err() {
             self.leave();
         }
@@ -225,12 +249,12 @@ impl Cursor {
         &mut self,
         pool: &Pool,
         reader: &Reader,
-        mut ptr: PagePtr,
+        (mut ptr, mut hint): (PagePtr, Hint<'_>),
         level: u8,
         toward: Toward<'_>,
     ) -> Result<()> {
         // One epoch for all pages: those on the path are pinned, so a miss may leave it to wait for the disk.
-        let (mut guard, mut hint) = (reader.enter(), Hint::default());
+        let mut guard = reader.enter();
         for level in (1..=level).rev() {
             let inner = pool.read_hinted(&mut guard, ptr, hint)?;
             expect_level(inner.page(), ptr, level)?;
@@ -253,9 +277,9 @@ impl Cursor {
             let page = step.pin.page();
             if step.index + 1 < page.count() {
                 step.index += 1;
-                let (ptr, level) = (page.child(step.index), page.level() - 1);
-                self.descend_from(pool, reader, ptr, level, Toward::First)?;
-                return Ok(self.settle(0));
+                let (child, level) = (step.child(pool, true), page.level() - 1);
+                self.descend_from(pool, reader, child, level, Toward::First)?;
+                return Ok(self.enter(0, true));
             }
             self.path.pop();
         }
@@ -268,15 +292,31 @@ impl Cursor {
         while let Some(step) = self.path.last_mut() {
             if step.index > 0 {
                 step.index -= 1;
-                let page = step.pin.page();
-                let (ptr, level) = (page.child(step.index), page.level() - 1);
-                self.descend_from(pool, reader, ptr, level, Toward::Last)?;
-                return Ok(self.settle(self.count - 1));
+                let (child, level) = (step.child(pool, false), step.pin.page().level() - 1);
+                self.descend_from(pool, reader, child, level, Toward::Last)?;
+                return Ok(self.enter(self.count - 1, false));
             }
             self.path.pop();
         }
         self.leave();
         Ok(false)
+    }
+}
+
+/// Returns the number of the record to which `steps` moves from `index` lead. It may be none of the leaf's.
+#[inline]
+fn ahead(index: usize, steps: usize, forward: bool) -> usize {
+    if forward { index + steps } else { index.wrapping_sub(steps) }
+}
+
+impl Step {
+    /// Returns the child that was taken, with the pool's hint for it. Prefetches it and the one after it, or before it:
+    /// a walk comes to that one next.
+    fn child<'p>(&self, pool: &'p Pool, forward: bool) -> (PagePtr, Hint<'p>) {
+        let hints = pool.hints_of(&self.pin);
+        let hint = hints.of_child(self.index);
+        hints.of_child(ahead(self.index, 1, forward));
+        (self.pin.page().child(self.index), hint)
     }
 }
 
