@@ -139,7 +139,7 @@ impl Read {
                 }
             });
         }
-        let (commit_number, time_ms) = (change.commit_number(), change.time_ms());
+        let (commit_number, time_ms) = (change.commit_number(), change.time_ms().unwrap_or(0));
         Ok(Read { commit_number, time_ms, operations: read, _strings: strings, _bytes: kept })
     }
 }

@@ -70,7 +70,7 @@ fn read_change(change: &Change<'_>) -> Outcome<NativeChange> {
     }
     Ok(NativeChange {
         commit_number: change.commit_number() as f64,
-        time_ms: (change.time_ms() > 0).then(|| change.time_ms() as f64),
+        time_ms: change.time_ms().map(|time_ms| time_ms as f64),
         operations: read,
     })
 }

@@ -115,7 +115,7 @@ impl Change {
 /// A change as it was read, before it becomes objects.
 struct ReadChange {
     commit_number: u64,
-    time_ms: u64,
+    time_ms: Option<u64>,
     operations: Vec<Operation>,
 }
 
@@ -143,7 +143,7 @@ impl ReadChange {
         let operations = self.operations.into_iter().map(|operation| Py::new(py, operation));
         Ok(Change {
             commit_number: self.commit_number,
-            time: (self.time_ms > 0).then(|| self.time_ms as f64 / 1000.0),
+            time: self.time_ms.map(|time_ms| time_ms as f64 / 1000.0),
             operations: operations.collect::<PyResult<_>>()?,
         })
     }

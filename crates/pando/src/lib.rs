@@ -89,7 +89,7 @@ pub use builder::Builder;
 pub use changes::{Applied, Change, Changes, ChangesOptions, Consumer, Operation};
 pub use compact::Compacted;
 pub use cursor::{Beginning, Cursor, LentRun, Range, RecordCursor, Span};
-pub use database::{CommitHold, Database, TableOptions};
+pub use database::{CommitHold, Database, Identity, TableOptions};
 pub use progress::ProgressResult;
 pub use prometheus::{prometheus, prometheus_label, prometheus_of_top_tables};
 pub use snapshot::Snapshot;

@@ -158,7 +158,7 @@ fn database_of(table: &str) -> Option<usize> {
 fn events(change: &Change<'_>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut expired: HashSet<(usize, Vec<u8>)> = HashSet::new();
-    let now_ms = change.time_ms();
+    let committed_ms = change.time_ms();
     let mut operations = change.operations()?;
     while let Some(operation) = operations.next()? {
         match operation {
@@ -173,7 +173,7 @@ fn events(change: &Change<'_>) -> Result<Vec<Event>> {
                 if key.first() == Some(&HEADERS) {
                     events.push(Event { database, name: "del", key: key[1..].to_vec() });
                 } else if let Some((moment, key)) = layout::parse_expiry_key(key)
-                    && moment <= now_ms
+                    && committed_ms.is_some_and(|committed_ms| moment <= committed_ms)
                 {
                     expired.insert((database, key.to_vec()));
                 }

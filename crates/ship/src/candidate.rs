@@ -4,8 +4,9 @@ use crate::bucket::Bucket;
 use crate::lineage::Lineage;
 use crate::restore::moment;
 use crate::segment::Segment;
-use crate::source::{Identity, Origin};
+use crate::source::Origin;
 use base::{Error, ErrorKind, Result};
+use pando::Identity;
 
 /// What a database says about itself to be allowed to continue a lineage.
 pub(crate) struct Candidate<'a> {

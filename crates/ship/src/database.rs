@@ -11,10 +11,11 @@ use crate::handle::Shipper;
 use crate::lineage::Lineage;
 use crate::options::Options;
 use crate::restore::{self, Goal, Report};
-use crate::source::{Follow, Identity, Origin, Source, Stamp, Target};
+use crate::source::{Follow, Origin, Source, Stamp, Target};
 use base::codec::{Reader, Writer as _};
 use base::env::Clock;
 use base::{Error, ErrorKind, Result, checksum};
+use pando::Identity;
 use pando::{BackupOptions, Changes, Database};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -102,8 +103,7 @@ pub(crate) struct Live {
 
 impl Source for Live {
     fn identity(&self) -> Result<Identity> {
-        let (database, fork) = self.db.identity();
-        Ok(Identity { database, fork })
+        Ok(self.db.identity())
     }
 
     fn origin(&self) -> Result<Option<Origin>> {
@@ -145,8 +145,8 @@ impl Follow for Following {
         change.write_to(out)?;
         let commit = change.commit_number();
         // A commit from before anybody read changes has no time. This one is later, and near.
-        let time_ms = Some(change.time_ms()).filter(|&time| time > 0);
-        Ok(Some(Stamp { commit, time_ms: time_ms.unwrap_or_else(|| Clock::default().now_ms()) }))
+        let time_ms = change.time_ms().unwrap_or_else(|| Clock::default().now_ms());
+        Ok(Some(Stamp { commit, time_ms }))
     }
 }
 

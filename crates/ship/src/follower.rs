@@ -16,10 +16,11 @@ use crate::format::Hash;
 use crate::lineage::Lineage;
 use crate::restore::{self, check_chain, moment};
 use crate::segment::Segment;
-use crate::source::{Identity, Source as _, Target};
+use crate::source::{Source as _, Target};
 use crate::writer::Writer;
 use base::{Error, ErrorKind, Result};
 use pando::Database;
+use pando::Identity;
 use std::path::Path;
 
 /// The number of attempts to read the next segment after which a missing one is looked for.

@@ -1,17 +1,9 @@
 //! What is shipped, and what it is restored into: a narrow view of a database.
 
 use base::Result;
+use pando::Identity;
 use std::io::{Read, Write};
 use std::time::Duration;
-
-/// Which database this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// The id of the database: a random number, the same in every copy.
-    pub database: u64,
-    /// The fork of the database: another number after each restore.
-    pub fork: u32,
-}
 
 /// The lineage from which a database was restored, and its newest commit then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

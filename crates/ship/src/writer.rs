@@ -38,10 +38,10 @@ use crate::name;
 use crate::objects::{self, Floor, Manifest};
 use crate::options::LEAST_COUNTED_BYTES;
 use crate::segment::{self, Head, Segment};
-use crate::source::Identity;
 use base::env::{Clock, Random};
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
+use pando::Identity;
 use std::collections::HashSet;
 
 /// The end of the log, as its writer knows it.

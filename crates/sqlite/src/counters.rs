@@ -155,7 +155,7 @@ impl Commits {
 
 /// Returns the counter in a row of a transaction.
 fn own(transaction: &Transaction, counters: &Counters, row: [u8; 8]) -> pando::Result<Option<Raise>> {
-    let mut cursor = transaction.cursor_unread(&counters.table, Span::prefix(&row))?;
+    let mut cursor = transaction.cursor_untracked(&counters.table, Span::prefix(&row))?;
     let Some((_, stored)) = cursor.next()? else { return Ok(None) };
     let Ok(mut fields) = record::fields(stored) else { return Ok(None) };
     match (fields.next(), fields.next()) {

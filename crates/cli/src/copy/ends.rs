@@ -139,7 +139,7 @@ impl Store {
     /// Returns the id of the database. Copies of files have the same.
     pub fn id(&self) -> u64 {
         match self {
-            Store::Directory(db) => db.identity().0,
+            Store::Directory(db) => db.identity().database,
             Store::Remote(db) => db.id(),
         }
     }

@@ -149,7 +149,7 @@ pub fn of_directory(database: &Existing) -> Outcome<Figures> {
         advice: db.advise(None)?.iter().map(AdviceRow::from).collect(),
         consumers: consumers.collect(),
         disk: Some(Disk::of(dir)?),
-        fork: db.identity().1,
+        fork: db.identity().fork,
         is_world_writable: is_world_writable(dir),
         unseen: vec![
             "cache misses, waits and open readers, which only the process that has the database open counts"

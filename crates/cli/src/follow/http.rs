@@ -271,7 +271,7 @@ impl Primary {
             return Err(error);
         }
         if let Some(identity) = response.headers().get(IDENTITY) {
-            let identity = identity.to_str().ok().and_then(identity_of);
+            let identity = identity.to_str().ok().and_then(|text| text.parse().ok());
             let unreadable = || {
                 Error::new(
                     ErrorKind::Io,
@@ -283,12 +283,6 @@ impl Primary {
         }
         Ok(Box::new(response.into_body().into_reader()))
     }
-}
-
-/// Parses the id of a database and its fork, in hexadecimal digits.
-fn identity_of(text: &str) -> Option<(u64, u32)> {
-    let (database, fork) = text.split_once('-')?;
-    Some((u64::from_str_radix(database, 16).ok()?, u32::from_str_radix(fork, 16).ok()?))
 }
 
 /// One database of a server, followed.

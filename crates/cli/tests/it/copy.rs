@@ -184,7 +184,7 @@ fn targets_that_a_copy_must_not_change_are_refused() {
 
     // A copy of `from` into `to` that had just begun.
     text(pando(["copy", &from, &to]));
-    let id = Database::builder().read_only(true).open(&from).unwrap().identity().0;
+    let id = Database::builder().read_only(true).open(&from).unwrap().identity().database;
     text(pando(["put", &to, "pando-copy-unfinished", "source", &format!("{id:016x}")]));
     assert!(failure(pando(["copy", &from, &to]), 2).contains("continue it with --resume"));
     assert!(failure(pando(["copy", &other, &to, "--resume"]), 2).contains("of another database"));

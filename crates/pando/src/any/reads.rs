@@ -116,14 +116,14 @@ impl AnyTransaction {
         }
     }
 
-    /// Returns a cursor whose records do not count as read in the engine; see [`Transaction::cursor_unread`]. In a
+    /// Returns a cursor whose records do not count as read in the engine; see [`Transaction::cursor_untracked`]. In a
     /// remote store they count as read.
     ///
     /// # Errors
     /// Those of [`ReadTables::cursor`].
-    pub fn cursor_unread(&self, table: &Table, span: impl Into<Span>) -> Result<AnyCursor<'_>> {
+    pub fn cursor_untracked(&self, table: &Table, span: impl Into<Span>) -> Result<AnyCursor<'_>> {
         match self {
-            AnyTransaction::Native(tx) => tx.cursor_unread(table, span).map(AnyCursor::Native),
+            AnyTransaction::Native(tx) => tx.cursor_untracked(table, span).map(AnyCursor::Native),
             AnyTransaction::Remote(tx) => tx.cursor(table, span).map(AnyCursor::Remote),
         }
     }

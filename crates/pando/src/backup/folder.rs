@@ -9,6 +9,7 @@
 use super::channel::{InFile, open_file};
 use super::format::{Base, END_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, RecordHead, Totals};
 use super::reader::{Next, Reader};
+use crate::Identity;
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, Lock, OsDir};
 use std::path::Path;
@@ -64,8 +65,8 @@ impl BackupInfo {
         self.header.checkpoint.0
     }
 
-    /// Returns the [identity](crate::Database::identity) that the database had when the backup was taken: its id and
-    /// its fork. An incremental backup can be taken since this one only of a database with the same identity.
+    /// Returns the [identity](crate::Database::identity) that the database had when the backup was taken. An incremental
+    /// backup can be taken since this one only of a database with the same identity.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -77,8 +78,8 @@ impl BackupInfo {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn identity(&self) -> (u64, u32) {
-        (self.header.database.0, self.header.fork)
+    pub fn identity(&self) -> Identity {
+        Identity { database: self.header.database.0, fork: self.header.fork }
     }
 
     /// Returns whether the backup is full, that is, complete in itself.

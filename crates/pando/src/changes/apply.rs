@@ -2,12 +2,13 @@
 
 use super::format::{Begin, LongValue};
 use super::read::{Part, Reader};
+use crate::Identity;
 use crate::database::Database;
 use base::op::{Decoder, Op};
-use base::{DatabaseId, Error, Result};
+use base::{Error, Result};
 use std::io::Read;
 use store::changes::TableChange;
-use store::{Forks, Lineage, Repeat, TransactionOptions};
+use store::{Forks, Repeat, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// The result of [`Database::apply_changes`].
@@ -132,9 +133,8 @@ impl Database {
     ///
     /// # Errors
     /// `Mismatch` if the database made commits of its own, or follows another database or another copy of it; `Closed`.
-    pub fn check_follows(&self, (database, fork): (u64, u32)) -> Result<()> {
-        let lineage = Lineage { database: DatabaseId(database), fork };
-        store::check_follower(&self.shared.store, lineage, Forks::One)
+    pub fn check_follows(&self, identity: Identity) -> Result<()> {
+        store::check_follower(&self.shared.store, identity.into(), Forks::One)
     }
 
     fn apply_changes_of(&self, forks: Forks, input: &mut dyn Read) -> Result<Applied> {

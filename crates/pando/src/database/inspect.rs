@@ -1,6 +1,6 @@
 //! Inspection of an open database: checks, settings, statistics and open readers.
 
-use super::Database;
+use super::{Database, Identity};
 use crate::options::Setting;
 use crate::progress::ProgressResult;
 use base::Result;
@@ -31,8 +31,7 @@ impl Database {
         self.shared.store.check_all(&mut |report| progress(report).into_result())
     }
 
-    /// Returns the id of the database and its fork. Every copy of a database has the same id. The fork is 0 until the
-    /// database is restored from a backup; each restore draws another one at random.
+    /// Returns which database this is, and which copy of it.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -42,15 +41,14 @@ impl Database {
     /// db.backup(pando::BackupOptions::default(), &mut backup)?;
     /// pando::restore_stream(&mut &backup[..], dir.path())?;
     /// let copy = pando::Database::open(dir.path())?;
-    /// assert_eq!(copy.identity().0, db.identity().0);
-    /// assert_ne!(copy.identity().1, db.identity().1);
+    /// assert_eq!(copy.identity().database, db.identity().database);
+    /// assert_ne!(copy.identity().fork, db.identity().fork);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn identity(&self) -> (u64, u32) {
-        let lineage = self.shared.store.lineage();
-        (lineage.database.0, lineage.fork)
+    pub fn identity(&self) -> Identity {
+        self.shared.store.lineage().into()
     }
 
     /// Returns the time of the database, in milliseconds since 1970. Entries expire and commits are dated by this time.

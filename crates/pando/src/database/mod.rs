@@ -3,11 +3,13 @@
 mod closing;
 mod gate;
 mod hold;
+mod identity;
 mod inspect;
 mod open;
 mod tables;
 
 pub use hold::CommitHold;
+pub use identity::Identity;
 pub use tables::TableOptions;
 
 use crate::builder::Builder;

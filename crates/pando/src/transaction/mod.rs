@@ -289,15 +289,15 @@ impl Transaction {
     /// # let db = pando::Database::builder().in_memory()?;
     /// let (hints, orders) = (db.ensure_table("hints")?, db.ensure_table("orders")?);
     /// let mut tx = db.begin()?;
-    /// let _hint = tx.cursor_unread(&hints, ..)?.next()?;
+    /// let _hint = tx.cursor_untracked(&hints, ..)?.next()?;
     /// tx.put(&orders, "1", "")?;
     /// db.put(&hints, "busiest day", "Monday")?;
     /// tx.commit()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn cursor_unread(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
-        self.inner.cursor_unread(table, span.into())
+    pub fn cursor_untracked(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
+        self.inner.cursor_untracked(table, span.into())
     }
 
     /// Returns the last key of a table, own writes included. It does not count as read. Use it to choose the next of

@@ -147,7 +147,7 @@ async fn changes(
     };
     let (changes, rows) = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
-    let (database, fork) = open.db.identity();
+    let identity = open.db.identity().to_string();
     let (piece, held) = (Vec::new(), (open, permit));
     let following =
         Following { changes, format, rows, value_bytes, wait, pass, connections, writer, piece, held };
@@ -155,8 +155,7 @@ async fn changes(
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.
     response.headers_mut().insert("cache-control", HeaderValue::from_static("no-store"));
-    let identity = HeaderValue::try_from(format!("{database:016x}-{fork:08x}")).expect("it is ASCII");
-    response.headers_mut().insert(IDENTITY, identity);
+    response.headers_mut().insert(IDENTITY, HeaderValue::try_from(identity).expect("it is ASCII"));
     Ok(response)
 }
 

@@ -102,7 +102,7 @@ pub(super) fn lines_of<E>(
     line.clear();
     let (commit, time_ms) = (change.commit_number(), change.time_ms());
     let _ = write!(line, "{{\"commit\":{commit},\"op\":\"commit\"");
-    if time_ms > 0 {
+    if let Some(time_ms) = time_ms {
         let _ = write!(line, ",\"time_ms\":{time_ms}");
     }
     let _ = write!(line, ",\"operations\":{count}}}");

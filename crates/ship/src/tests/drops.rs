@@ -14,10 +14,11 @@ use crate::name;
 use crate::options::Options;
 use crate::restore::{self, Goal};
 use crate::segment::{self, Head};
-use crate::source::{Identity, Origin, Source as _};
+use crate::source::{Origin, Source as _};
 use crate::status::State;
 use base::ErrorKind;
 use base::sync::lock;
+use pando::Identity;
 use std::sync::Arc;
 use std::time::Duration;
 

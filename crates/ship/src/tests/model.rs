@@ -1,10 +1,11 @@
 //! A database of nothing but numbered changes.
 
-use crate::source::{Follow, Identity, Origin, Source, Stamp, Target};
+use crate::source::{Follow, Origin, Source, Stamp, Target};
 use base::codec::{Reader, Writer as _};
 use base::env::Clock;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
+use pando::Identity;
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

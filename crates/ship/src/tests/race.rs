@@ -7,9 +7,10 @@ use crate::candidate::Candidate;
 use crate::follower::Follower;
 use crate::lineage::Lineage;
 use crate::retention::Retention;
-use crate::source::{Identity, Source as _};
+use crate::source::Source as _;
 use crate::writer::Writer;
 use base::ErrorKind;
+use pando::Identity;
 use std::sync::{Arc, Mutex};
 
 /// Returns the first writer of the lineage, which has a base.

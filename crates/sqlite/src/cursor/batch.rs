@@ -165,7 +165,7 @@ impl Cursor<'_> {
         own.memory.group.clear();
         own.memory.rows.reserve(most.rows);
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
-            let mut cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
+            let mut cursor = open.transaction.cursor_untracked(&own.tree.table, span)?;
             return fill_from(own, &mut cursor, most, start);
         }
         read!(state, reader => {

@@ -157,7 +157,7 @@ impl<'a> CursorMut<'a> {
             (true, from) => self.span.starting(from),
             (false, Bound::Excluded(key) | Bound::Included(key)) => self.span.until(key),
         };
-        let mut cursor: Cursor<'_> = self.tx.cursor_unread(&self.table, within)?;
+        let mut cursor: Cursor<'_> = self.tx.cursor_untracked(&self.table, within)?;
         let (mut bytes, mut count) = (0, 0);
         while count < self.batch && bytes < BATCH_BYTES {
             let record = if self.forward { cursor.next()? } else { cursor.prev()? };

@@ -83,7 +83,7 @@ fn check_snapshot(snapshot: &Snapshot, table: &Table, random: &mut Random, what:
 fn check_transaction(tx: &Transaction, table: &Table, random: &mut Random, what: &str) {
     for _ in 0..20 {
         let prefix = &key(random)[..random.below(5) as usize];
-        let mut cursor = tx.cursor_unread(table, Span::prefix(prefix)).unwrap();
+        let mut cursor = tx.cursor_untracked(table, Span::prefix(prefix)).unwrap();
         let expected: Record = cursor.next().unwrap().map(|(key, value)| pair(&key[prefix.len()..], value));
         assert_eq!(tx.first_with_prefix(table, prefix, pair).unwrap(), expected, "{what}: {prefix:?}");
     }

@@ -16,7 +16,7 @@ use crate::data::schedule::plan::is_due;
 use crate::data::schedule::take::{Taken, take};
 use crate::watch::jobs::{Jobs, Running};
 use crate::wire::problem::Problem;
-use pando::{BackupEntry, BackupInfo, BackupProgress, Backups, Error, ErrorKind, Result};
+use pando::{BackupEntry, BackupInfo, BackupProgress, Backups, Error, ErrorKind, Identity, Result};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -63,9 +63,6 @@ pub struct Results {
     /// The directory of the database when `newest` was found to be of it.
     checked: Option<Mark>,
 }
-
-/// The id and the fork of a database.
-type Identity = (u64, u32);
 
 /// What distinguishes a directory from another one that had its name before: its number, and when it was made.
 type Mark = (u64, Option<SystemTime>);

@@ -282,14 +282,14 @@ impl Transaction {
     }
 
     /// Returns a cursor over the keys in `span`, including own writes, that makes nothing a part of the read set.
-    pub fn cursor_unread(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
+    pub fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let of = self.admitted(table)?;
         Cursor::over_transaction(&self.snapshot, self.writes(), self.spills.as_deref(), None, of, span)
     }
 
     /// Returns the last key, including own writes, which does not become part of the read set.
     pub fn last_key_unread(&self, table: &Table) -> Result<Option<Vec<u8>>> {
-        let mut cursor = self.cursor_unread(table, Span::all())?;
+        let mut cursor = self.cursor_untracked(table, Span::all())?;
         Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
     }
 
