@@ -4,6 +4,7 @@ use base::{ErrorKind, Result, Span};
 use io::{Dir, MemDir};
 use pando_store::{Options, RequestedLayout, Store, Transaction, TransactionOptions};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn open(memory_bytes: usize) -> Result<Arc<Store>> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
@@ -82,4 +83,28 @@ fn a_cache_without_a_free_page_is_no_full_disk() -> Result<()> {
     (0..8_000_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[4; 500]))?;
     tx.spill()?;
     commit(&store, tx)
+}
+
+/// Savepoints that hold most of the memory are refused by name, and soon: not each of them waits for pages in vain.
+#[test]
+fn savepoints_beyond_the_memory_are_refused_without_waits() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = pando_store::open_or_create(dir, &Options { memory_bytes: 4 << 20, ..Options::default() })?;
+    let mut tx = begin(&store)?;
+    let table = tx.create_table("t", RequestedLayout::BTree)?;
+    let begun = Instant::now();
+    let mut put = 0_u32;
+    let full = loop {
+        let _kept = tx.savepoint();
+        match tx.put(&table, &put.wrapping_mul(2_654_435_769).to_be_bytes(), &[1; 100]) {
+            Ok(()) => put += 1,
+            Err(full) => break full,
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{put} puts took {:?}", begun.elapsed());
+    };
+    assert!(full.kind() == ErrorKind::Full && full.message().contains("savepoints"), "{full}");
+    assert!(put > 4_000, "{put}");
+    commit(&store, tx)?;
+    assert_eq!(store.snapshot()?.approximate_len(&table)?, u64::from(put));
+    Ok(())
 }

@@ -101,6 +101,8 @@ pub(crate) struct Spills {
     deltas_bytes: Arc<AtomicUsize>,
     /// The charge for all of that, beyond what a transaction may hold for nothing.
     charge: Charge,
+    /// A savepoint spills only a write set of at least so many bytes: twice as many as when that failed last.
+    pub least_bytes: usize,
     /// The deltas whose writes were rolled back, but whose keys were read.
     read_only: Vec<(TableId, Arc<Spilled>)>,
 }
@@ -116,6 +118,7 @@ impl Spills {
             frozen_held_bytes: 0,
             deltas_bytes: Arc::default(),
             charge: Charge::none(store.account(), MemoryCategory::WriteSets),
+            least_bytes: 0,
             read_only: Vec::new(),
         }
     }
@@ -150,7 +153,8 @@ impl Spills {
     }
 
     /// Ensures, before `writes` are spilled, that the memory is charged that will be held after that. It comes from the
-    /// charge of the writes, as far as there is one. [`Spills::take_excess`] returns what is too much.
+    /// charge of the writes, as far as there is one. [`Spills::take_excess`] returns what is too much. A quarter of the
+    /// budget is left for everything else.
     ///
     /// # Errors
     /// [`ErrorKind::Full`](base::ErrorKind::Full) if there is not enough memory. The charges are as before.
@@ -161,6 +165,10 @@ impl Spills {
         let more_bytes = writes.kept_bytes() + deltas_bytes + frozen_bytes;
         let needed = (self.held_bytes() + more_bytes).saturating_sub(FREE_TRANSACTION_BYTES);
         let before = self.charge.bytes();
+        // Merges read pages, and a commit needs memory for its record.
+        if needed > self.store.account().budget().limit_bytes() / 4 * 3 {
+            return Err(self.lacks(needed));
+        }
         if let Some(paid) = &mut paid {
             self.charge.join(paid.split(needed.saturating_sub(before)));
         }
@@ -171,9 +179,12 @@ impl Spills {
         if let Some(paid) = paid {
             paid.join(self.charge.split(lent));
         }
-        Err(self
-            .store
-            .no_memory("the transaction, whose range deletes and savepoints stay in memory,", needed))
+        Err(self.lacks(needed))
+    }
+
+    fn lacks(&self, needed_bytes: usize) -> Error {
+        let holder = "the transaction, whose range deletes and savepoints stay in memory,";
+        self.store.no_memory(holder, needed_bytes)
     }
 
     /// Returns the part of the charge that nothing needs.
@@ -407,10 +418,17 @@ impl Spills {
         Ok(())
     }
 
+    /// Drops the frozen write sets and gives their memory back. No savepoint can be rolled back to any more, except for
+    /// those of the present write set.
+    pub fn forget_savepoints(&mut self) {
+        self.frozen = Vec::new();
+        self.count_frozen();
+        drop(self.take_excess());
+    }
+
     /// Prepares the deltas for being attached, with their extents; extents that merges have dropped are freed.
     pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
-        self.frozen.clear();
-        self.count_frozen();
+        self.forget_savepoints();
         let store = Arc::clone(&self.store);
         let _writing = store.early.begin();
         for table in self.lists.keys().copied().collect::<Vec<_>>() {

@@ -100,13 +100,18 @@ impl Transaction {
     /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
     pub fn savepoint(&mut self) -> Savepoint {
         // The data in memory would otherwise have to stay there as long as the savepoint.
-        let frozen_bytes = self.spills.as_ref().map_or(0, |spills| spills.frozen_bytes());
-        let most_bytes = self.store().memory.shares.write_set_bytes / 4;
+        let (frozen_bytes, least_bytes) =
+            self.spills.as_ref().map_or((0, 0), |spills| (spills.frozen_bytes(), spills.least_bytes));
+        let (bytes, most_bytes) = (self.writes().bytes(), self.store().memory.shares.write_set_bytes / 4);
         // Where savepoints are many, each would be a run of its own.
-        let is_worth_it = self.writes().bytes() > most_bytes / 16;
-        if self.writes().bytes() + frozen_bytes > most_bytes && is_worth_it {
+        let is_worth_it = bytes > least_bytes.max(most_bytes / 16);
+        if bytes + frozen_bytes > most_bytes && is_worth_it {
             // If that is impossible now, it stays in memory, and the next write that finds no room returns the error.
-            let _ = self.spill();
+            // The attempt may have waited for memory, so the next one is not made soon.
+            let failed = self.spill().is_err();
+            if let Some(spills) = &mut self.spills {
+                spills.least_bytes = if failed { 2 * bytes } else { 0 };
+            }
         }
         self.writes_mut().savepoint()
     }
@@ -167,8 +172,13 @@ impl Transaction {
     /// [`base::ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
     pub fn apply(mut self) -> Result<Applied> {
         self.snapshot.check_held()?;
-        if self.spills.is_some() && self.should_spill_rest() {
-            self.spill()?;
+        if let Some(spills) = &mut self.spills {
+            // Their memory is needed for the rest of the commit.
+            spills.forget_savepoints();
+            self.writes_mut().release_all();
+            if self.should_spill_rest() {
+                self.spill()?;
+            }
         }
         // The commit record is about as long as the writes.
         if self.spills.is_none()
