@@ -171,7 +171,7 @@ impl Remote {
             None => self.agent.run(request.body(()).map_err(wrong)?),
         };
         let response = answered.map_err(|error| Failure::Unanswered(format!("{}: {error}", self.base)))?;
-        if response.status().as_u16() < 400 { Ok(response) } else { Err(refused(response)) }
+        if response.status().is_success() { Ok(response) } else { Err(refused(response)) }
     }
 
     /// Sends a request and returns the JSON object of the response.
@@ -257,6 +257,9 @@ impl Remote {
 /// Converts a refusal to the failure that the engine would report.
 fn refused(response: Response<Body>) -> Failure {
     let status = response.status();
+    if status.is_redirection() {
+        return redirected(&response);
+    }
     let problem: Map<String, Value> =
         read_all(response).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let word = |name| problem.get(name).and_then(Value::as_str);
@@ -280,6 +283,18 @@ fn refused(response: Response<Body>) -> Failure {
         _ => return Failure::Failed(format!("{detail} ({})", status.as_u16())),
     };
     Failure::Engine(Error::new(kind, detail))
+}
+
+/// Returns the failure of a request that another address would serve. The request is not repeated there: the token would
+/// be shown to another server.
+fn redirected(response: &Response<Body>) -> Failure {
+    let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+    let location = location.map_or_else(String::new, |location| format!(", to {location}"));
+    let status = response.status().as_u16();
+    Failure::Failed(format!(
+        "nothing was done: the server redirects the request{location} ({status}). A replica does this with writes, and \
+         a proxy with http: use the address of the primary, or https"
+    ))
 }
 
 fn read_all(response: Response<Body>) -> Outcome<Vec<u8>> {

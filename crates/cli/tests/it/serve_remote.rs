@@ -1,8 +1,43 @@
 //! `pando --url`: the same commands on a server as on a directory say the same, exit codes included.
 
-use crate::common::pando;
+use crate::common::{failure, pando, text};
 use crate::http::Server;
 use std::process::Output;
+use std::time::{Duration, Instant};
+
+/// A replica redirects writes. No command takes that for success.
+#[test]
+fn a_command_fails_that_a_replica_redirects() {
+    let dir = tempfile::tempdir().unwrap();
+    let primary = Server::start(&dir.path().join("primary"));
+    let address = |server: &Server| format!("http://{}/shop", server.address);
+    text(pando(["--url", &address(&primary), "put", "t", "k", "old"]));
+    let follow = ["--follow", &format!("http://{}", primary.address), "--follow-interval", "20ms"];
+    let replica = Server::start_with(&dir.path().join("replica"), &follow);
+    let there = address(&replica);
+    let begun = Instant::now();
+    while pando(["--url", &there, "get", "t", "k"]).stdout != b"old" {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the replica has not followed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let lines = dir.path().join("lines.ndjson");
+    std::fs::write(&lines, "{\"key\":\"k\",\"value\":\"new\"}\n").unwrap();
+    let lines = lines.to_str().unwrap();
+    for words in [
+        &["put", "t", "k", "new"][..],
+        &["delete", "t", "k"],
+        &["rename", "t", "u"],
+        &["layout", "t", "lsm"],
+        &["ttl", "t", "1h"],
+        &["import", "t", lines],
+        &["import", "t", lines, "--bulk"],
+        &["import", "new", lines, "--schema", "key text key, value text"],
+    ] {
+        let said = failure(pando(&[&["--url", &there[..]], words].concat()), 1);
+        assert!(said.contains(&format!("to http://{}", primary.address)), "{words:?}: {said}");
+    }
+    assert_eq!(pando(["--url", &address(&primary), "get", "t", "k"]).stdout, b"old");
+}
 
 #[test]
 fn what_is_imported_into_a_server_comes_out_again() {

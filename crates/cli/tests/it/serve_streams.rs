@@ -140,3 +140,17 @@ fn a_running_statement_delays_the_end_of_the_server_by_the_drain_time_at_most() 
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(3) && took < Duration::from_secs(4) + SLACK, "{took:?}");
 }
+
+/// An acknowledgement that is refused leaves no consumer, which would keep the log.
+#[test]
+fn a_refused_acknowledgement_makes_no_consumer() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    let consumers = "/v1/databases/default/consumers";
+    assert_eq!(server.ask("PUT", &format!("{consumers}/typo?acknowledge=99"), b"").status, 400);
+    assert_eq!(server.ask("GET", &format!("{consumers}/typo"), b"").status, 404);
+    assert_eq!(server.ask("PUT", &format!("{consumers}/kept?acknowledge=1"), b"").status, 201);
+    assert_eq!(server.ask("PUT", &format!("{consumers}/kept?acknowledge=99"), b"").status, 400);
+    assert_eq!(server.ask("GET", &format!("{consumers}/kept"), b"").status, 200);
+}

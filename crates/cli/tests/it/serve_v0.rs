@@ -100,6 +100,19 @@ pub fn refuses(server: &Server) {
     let too_long = entity(&[b'k'; 5000]);
     assert_eq!(server.ask("PUT", &too_long, b"v").status, 400, "longer than any key");
     assert_eq!(server.ask("GET", &too_long, b"").status, 404);
+    // A part would replace the value that it is a part of.
+    assert_eq!(server.ask("PUT", "/v0/entity?id=whole", b"ABCDEF").status, 201);
+    let part = [("content-range", "bytes 4-5/6")];
+    for target in ["/v0/entity?id=whole", "/v1/databases/default/tables/entity/entries/whole"] {
+        let refused = server.ask_with("PUT", target, &part, b"EF");
+        assert!(
+            refused.status == 400 && refused.text().contains("send the whole value"),
+            "{}",
+            refused.text()
+        );
+    }
+    assert_eq!(server.ask("GET", "/v0/entity?id=whole", b"").text(), "ABCDEF");
+    assert_eq!(server.ask("DELETE", "/v0/entity?id=whole", b"").status, 202);
 }
 
 #[test]

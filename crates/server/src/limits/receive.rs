@@ -15,8 +15,8 @@
 
 use crate::config::Limits;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::header::{EXPECT, TRANSFER_ENCODING};
-use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::http::header::{CONTENT_RANGE, EXPECT, TRANSFER_ENCODING};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -47,12 +47,18 @@ pub type RequestBody = axum::body::Body;
 /// Refuses a body before any of it was received.
 ///
 /// # Errors
-/// 400 for a coding that is not supported, 413 for a length over the limit if the client waits for permission to send.
+/// 400 for a coding that is not supported and for a part of a value, 413 for a length over the limit if the client waits for permission to send.
 pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) -> Answer<()> {
     let headers = request.headers();
     let is_known = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     if !headers.get_all(TRANSFER_ENCODING).iter().all(is_known) {
         return Err(Problem::bad_request("the only supported `transfer-encoding` is chunked"));
+    }
+    // It would be stored in the place of the whole value (RFC 9110, section 14.5).
+    if request.method() == Method::PUT && headers.contains_key(CONTENT_RANGE) {
+        return Err(Problem::bad_request(
+            "a part of a value cannot be put (`content-range`); send the whole value",
+        ));
     }
     if headers.contains_key(EXPECT) && request.body().size_hint().lower() > limit_bytes {
         return Err(Problem::too_large(limit_bytes));

@@ -100,10 +100,15 @@ async fn put(data: Arc<Data>, call: Call) -> Answer {
     hand_off(move || {
         let is_new = !open.db.consumers()?.iter().any(|known| known.name == name);
         let mut consumer = open.db.consumer(&name)?;
-        if let Some(commit) = commit {
-            consumer.acknowledge(commit)?;
-        }
+        let acknowledged = commit.map_or(Ok(()), |commit| consumer.acknowledge(commit));
         drop(consumer);
+        if let Err(error) = acknowledged {
+            // A request that is refused leaves no consumer, which would keep the log from now on.
+            if is_new {
+                open.db.drop_consumer(&name)?;
+            }
+            return Err(error.into());
+        }
         let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
         Ok(json(status, &describe(&find(&open, &name)?)))
     })

@@ -246,7 +246,7 @@ fn advise(
         RequestedLayout::Lsm if as_btree * CLEARLY < as_lsm => RequestedLayout::BTree,
         layout => layout,
     };
-    let done = operations.gets + operations.moves + operations.writes;
+    let done = operations.gets.saturating_add(operations.moves).saturating_add(operations.writes);
     let (saved, lost) = (btree.write_ns - lsm.write_ns, lsm.get_ns - btree.get_ns);
     let switch_bytes = shape.bytes as f64 / BUILT_FILL;
     Advice {
@@ -305,6 +305,7 @@ mod tests {
     #[test]
     fn what_fits_one_memtable_is_a_btree_and_what_is_idle_stays() {
         assert_eq!(advised(10_000, RequestedLayout::Lsm, 0, 0, 1_000_000), RequestedLayout::BTree);
+        assert_eq!(advised(10_000, RequestedLayout::Lsm, u64::MAX, 1, u64::MAX), RequestedLayout::BTree);
         let nothing = TableStats::default();
         let idle = advise(&nothing, RequestedLayout::Lsm, Operations::default(), PARAMETERS, 1.0);
         assert_eq!(idle.advised, None);
