@@ -5,7 +5,7 @@ use crate::columns::Columns;
 use crate::scan::KeyRange;
 use crate::table::{DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
-use pando::{ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
+use pando::{ErrorKind, Isolation, ReadTables, RecordCursor, Result, Span, WriteTables};
 use std::cell::Cell;
 use std::ops::Bound;
 
@@ -322,14 +322,21 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Removes a row's entry. While a unique index is being built, the entry may be missing and another row's entry may
-    /// be in its place; that one stays.
+    /// Removes a row's entry. While an index is being built, the entry may be missing, and in a unique one another row's
+    /// entry may be in its place; that one stays. The key is written in any case, so that this transaction conflicts
+    /// with a chunk of the build that has read the row and puts the entry.
     fn leave(&self, tx: &mut impl WriteTables, open: &OpenIndex, entry: &Entry) -> Result<()> {
-        let may_be_others = open.index.building && !entry.value.is_empty();
-        if may_be_others && tx.get(&open.table, &entry.key)?.as_deref() != Some(&entry.value[..]) {
-            return Ok(());
+        let (table, key) = (&open.table, &entry.key[..]);
+        let there = if open.index.building { tx.get(table, key)? } else { None };
+        let is_own = there.as_deref() == Some(&entry.value[..]);
+        if open.index.building && !is_own && tx.isolation() == Isolation::Snapshot {
+            // A remote store refuses this: there, the deletion of what does not exist conflicts with nothing.
+            tx.require_unchanged(table, key..=key)?;
         }
-        tx.delete(&open.table, &entry.key)
+        match there {
+            Some(others) if !is_own => tx.put(table, key, others),
+            _ => tx.delete(table, key),
+        }
     }
 
     /// Puts an entry. If it is an entry of a unique index without a null, it must not exist.
