@@ -53,7 +53,9 @@ impl Survey {
     /// # Errors
     /// [`ErrorKind::Foreign`], which names the first such file.
     pub fn check_own(&self) -> Result<()> {
-        self.foreign().next().map_or(Ok(()), Err)
+        let Some(error) = self.foreign().next() else { return Ok(()) };
+        let advice = "if it was copied here by mistake, move it out of this directory";
+        Err(Error::new(ErrorKind::Foreign, format!("{}; {advice}", error.message())))
     }
 
     /// Returns the header of segment `number`, which `namer` refers to.
@@ -104,10 +106,7 @@ impl Survey {
         let (expected, found) = (self.database.0, header.database.0);
         Err(Error::new(
             ErrorKind::Foreign,
-            format!(
-                "{name} belongs to another database: expected {expected:016x}, found {found:016x}; move the file \
-                 out of this directory"
-            ),
+            format!("{name} belongs to another database: expected {expected:016x}, found {found:016x}"),
         ))
     }
 

@@ -48,7 +48,8 @@ pub use store::salvage::{Lost, Report, Sink, TableReport, Trust};
 ///
 /// # Errors
 /// `Missing` if there is no database; `Locked` if another process writes to it; `Foreign` if nothing in the directory
-/// identifies the database; errors of `sink`. Damage is not an error: the report lists it.
+/// identifies the database, or if its format is newer than this version; errors of `sink`. Damage is not an error: the
+/// report lists it.
 pub fn salvage(path: impl AsRef<Path>, sink: &mut dyn Sink) -> Result<Report> {
     store::salvage::salvage(Arc::new(OsDir::open(path)?), sink)
 }

@@ -23,8 +23,8 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`ErrorKind::Missing`] if there is neither a data file nor a log; [`ErrorKind::Locked`] if another process writes;
-/// [`ErrorKind::Foreign`] if nothing identifies the database, so that nothing can be verified; errors of `sink`. Damage
-/// is not an error: it is reported.
+/// [`ErrorKind::Foreign`] if nothing identifies the database, so that nothing can be verified, or if its format is
+/// newer than this version; errors of `sink`. Damage is not an error: it is reported.
 pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
     let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(dir));
     let names = dir.list()?;

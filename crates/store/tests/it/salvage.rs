@@ -24,11 +24,11 @@ use std::sync::Arc;
 
 const UNIT: usize = 4096;
 
-type Files = BTreeMap<String, Vec<u8>>;
-type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Files = BTreeMap<String, Vec<u8>>;
+pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 type Record = (Vec<u8>, Vec<u8>);
 /// By table.
-type State = BTreeMap<String, Records>;
+pub type State = BTreeMap<String, Records>;
 
 /// A database that was alive.
 struct History {
@@ -145,9 +145,9 @@ impl History {
 
 /// What salvage exports.
 #[derive(Default)]
-struct Taken {
-    certain: State,
-    uncertain: State,
+pub struct Taken {
+    pub certain: State,
+    pub uncertain: State,
 }
 
 impl Sink for Taken {
