@@ -112,6 +112,25 @@ fn what_could_not_be_written_leaves_nothing() {
     }
 }
 
+/// A salvage that was killed has no result, and the next one says what it left.
+#[test]
+fn a_part_of_a_result_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, out) = (home.path().join("db"), home.path().join("out"));
+    fill(&dir);
+    for (name, format) in [("out.part", "database"), ("out.uncertain.part", "ndjson")] {
+        let part = home.path().join(name);
+        fs::create_dir(&part).unwrap();
+        let line = ["salvage", dir.to_str().unwrap(), out.to_str().unwrap(), "--format", format];
+        let said = failure(pando(line), 2);
+        assert!(said.contains(&format!("{name} exists already")) && !out.exists(), "{said}");
+        fs::remove_dir(&part).unwrap();
+        stdout(pando(line));
+        assert!(out.exists() && !part.exists());
+        if out.is_dir() { fs::remove_dir_all(&out).unwrap() } else { fs::remove_file(&out).unwrap() }
+    }
+}
+
 /// An export that was killed has no result, and the next one says what it left.
 #[test]
 fn an_export_has_its_name_once_it_is_complete() {
