@@ -4,16 +4,19 @@ use super::Progress;
 use super::results::Results;
 use crate::failure::Outcome;
 use crate::open::MemoryArgs;
-use pando::salvage::{Sink, Trust};
-use pando::{Database, Durability, Table, Transaction};
+use pando::salvage::{Sink, StoredOptions, StoredTtl, Trust};
+use pando::{Compression, Database, Durability, Layout, Table, TableOptions, Transaction};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A database for each degree of trust, created with its first record.
 pub struct Databases {
     memory: MemoryArgs,
     page_bytes: Option<usize>,
+    /// The options that the tables had, as far as they are known.
+    options: BTreeMap<String, StoredOptions>,
     made: [Option<Filling>; 2],
     progress: Progress,
     /// It comes after the databases, which are closed first.
@@ -30,10 +33,15 @@ struct Filling {
 
 /// The approximate limit of one transaction of the new database, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
+/// The size of pages whose compression has no effect, because nothing is shorter on the disk.
+const SHORTEST_PAGE_BYTES: usize = 4096;
+/// A TTL with which nothing expires, for a moment. It is about 35,000 years.
+const LONG_TTL: Duration = Duration::from_secs(1 << 40);
 
 impl Databases {
     pub fn new(results: Results, memory: MemoryArgs) -> Self {
-        Databases { memory, page_bytes: None, made: [None, None], progress: Progress::default(), results }
+        let (options, progress) = (BTreeMap::new(), Progress::default());
+        Databases { memory, page_bytes: None, options, made: [None, None], progress, results }
     }
 
     fn filling(&mut self, trust: Trust) -> pando::Result<&mut Filling> {
@@ -58,9 +66,11 @@ impl Databases {
         if let Some(table) = known {
             return Ok((self.filling(trust)?, table));
         }
+        let options = self.options.get(name).copied();
+        let is_compressible = self.page_bytes.is_some_and(|bytes| bytes > SHORTEST_PAGE_BYTES);
         let filling = self.filling(trust)?;
         filling.commit()?;
-        let table = filling.db.ensure_table(name)?;
+        let table = create(&filling.db, name, options, is_compressible)?;
         filling.tables.insert(name.to_owned(), table.clone());
         Ok((filling, table))
     }
@@ -92,13 +102,43 @@ impl Filling {
     }
 }
 
+/// Creates a table with the layout and the compression that it had. If its values had dates, it has dates, too, but its
+/// entries do not expire: what was rescued must not disappear. A TTL can then be set for the new table.
+fn create(
+    db: &Database,
+    name: &str,
+    had: Option<StoredOptions>,
+    is_compressible: bool,
+) -> pando::Result<Table> {
+    let Some(had) = had else { return db.ensure_table(name) };
+    let compression = if is_compressible { had.compression } else { Compression::None };
+    // A B+tree keeps the setting for the time when it is LSM again, but a table must be LSM to get it.
+    let layout = if compression == Compression::None { had.layout } else { Layout::Lsm };
+    let mut options = TableOptions::with_layout(layout).compression(compression);
+    match had.ttl {
+        StoredTtl::None => {}
+        StoredTtl::ByTable(_) => options = options.ttl(LONG_TTL),
+        StoredTtl::ByEntry => options = options.ttl_by_key(),
+    }
+    db.create_table(name, &options)?;
+    if layout != had.layout {
+        db.set_layout(name, had.layout)?;
+    }
+    if options.ttl.is_some() {
+        db.set_ttl(name, None)?;
+    }
+    // A handle from before these changes is stale.
+    db.ensure_table(name)
+}
+
 impl Sink for Databases {
     fn begin(&mut self, page_bytes: Option<usize>) -> pando::Result<()> {
         self.page_bytes = page_bytes;
         self.filling(Trust::Certain).map(drop)
     }
 
-    fn table(&mut self, table: &str) -> pando::Result<()> {
+    fn table(&mut self, table: &str, options: &StoredOptions) -> pando::Result<()> {
+        self.options.insert(table.to_owned(), *options);
         self.table_in(Trust::Certain, table).map(drop)
     }
 

@@ -4,7 +4,7 @@ use super::Progress;
 use super::results::Results;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Cell, Format, Rows};
-use pando::salvage::{Sink, Trust};
+use pando::salvage::{Sink, StoredOptions, Trust};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Sink for Lines {
         made.map_err(|cause| pando::Error::io(format!("create {}", part.display()), cause))
     }
 
-    fn table(&mut self, _table: &str) -> pando::Result<()> {
+    fn table(&mut self, _table: &str, _options: &StoredOptions) -> pando::Result<()> {
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::text;
 use clap::{Args, ValueEnum};
 use databases::Databases;
 use lines::Lines;
-use pando::salvage::{self, Report};
+use pando::salvage::{self, Report, StoredOptions, StoredTtl};
 use results::Results;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal};
@@ -40,7 +40,7 @@ pub struct SalvageArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Target {
-    /// A new database with the same tables
+    /// A new database with the same tables, whose entries do not expire
     Database,
     /// One JSON object on each line, with table, key and value
     Ndjson,
@@ -117,6 +117,9 @@ fn print_report(report: &Report, written: &[PathBuf]) -> Outcome {
     for table in &report.tables {
         let (certain, uncertain) = (text::count(table.certain), text::count(table.uncertain));
         say!("table {}: {certain} records certain, {uncertain} uncertain", table.name)?;
+        if let Some(what) = table.options.as_ref().and_then(not_kept) {
+            say!("  not kept: {what}")?;
+        }
         for lost in table.lost.iter().take(SHOWN) {
             let high = lost.high.as_ref().map_or("the end".into(), |high| text::show(high));
             say!("  lost: from {} to before {high}: {}", text::show(&lost.low), lost.why)?;
@@ -127,6 +130,20 @@ fn print_report(report: &Report, written: &[PathBuf]) -> Outcome {
     }
     let written: Vec<String> = written.iter().map(|out| out.display().to_string()).collect();
     say!("written: {}", written.join(", "))
+}
+
+/// Returns what the results do not keep of a table's options.
+fn not_kept(options: &StoredOptions) -> Option<String> {
+    match options.ttl {
+        StoredTtl::None | StoredTtl::ByTable(None) => None,
+        StoredTtl::ByTable(Some(ttl)) => Some(format!(
+            "the TTL of {}: the exported entries do not expire, and include expired ones",
+            text::show_duration(ttl)
+        )),
+        StoredTtl::ByEntry => {
+            Some("when each entry expires: the exported ones do not, and include expired ones".into())
+        }
+    }
 }
 
 fn as_json(report: &Report) -> Value {
@@ -143,8 +160,10 @@ fn as_json(report: &Report) -> Value {
                     json!({"low_hex": key(&lost.low), "high_hex": high, "why": lost.why})
                 })
                 .collect();
+            let options = table.options.map(|options| options_as_json(&options));
             json!({
                 "table": table.name,
+                "options": options,
                 "certain": table.certain,
                 "uncertain": table.uncertain,
                 "lost": lost,
@@ -161,6 +180,20 @@ fn as_json(report: &Report) -> Value {
         "scanned_leaves": report.scanned_leaves,
         "damage": report.damage,
         "tables": tables,
+    })
+}
+
+/// Returns the options that a table had, with the names that the server's tables have.
+fn options_as_json(options: &StoredOptions) -> Value {
+    let ttl = match options.ttl {
+        StoredTtl::ByTable(ttl) => ttl,
+        StoredTtl::None | StoredTtl::ByEntry => None,
+    };
+    json!({
+        "layout": options.layout.name(),
+        "ttl_ms": ttl.map(|ttl| ttl.as_millis() as u64),
+        "ttl_by_key": options.ttl == StoredTtl::ByEntry,
+        "compression": options.compression.name(),
     })
 }
 

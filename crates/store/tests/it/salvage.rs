@@ -13,7 +13,7 @@ use base::env::Random;
 use base::{DatabaseId, ErrorKind, PagePtr, Result, TableId};
 use io::{Dir, MemDir};
 use page::{Kind, Page, Value};
-use pando_store::salvage::{Report, Sink, Trust, salvage};
+use pando_store::salvage::{Report, Sink, StoredOptions, Trust, salvage};
 use pando_store::superblock::Superblock;
 use pando_store::tables::{Row, table_of_key};
 use pando_store::{Compression, Options, RequestedLayout, Span, Store, Transaction, TransactionOptions};
@@ -155,7 +155,7 @@ impl Sink for Taken {
         Ok(())
     }
 
-    fn table(&mut self, table: &str) -> Result<()> {
+    fn table(&mut self, table: &str, _options: &StoredOptions) -> Result<()> {
         self.certain.entry(table.to_owned()).or_default();
         Ok(())
     }
