@@ -1,6 +1,6 @@
 //! The read-only half of recovery: the valid prefix of the log from a known position on, and where it is cut.
 //!
-//! 1. Survey the directory.
+//! 1. Survey the directory. A segment of another database or of a newer format is an error, wherever its number lies.
 //! 2. In each segment, from its beginning (the first: from the position), take block after block whose checksum and
 //!    link are right.
 //! 3. An end block leads to its successor, which must be there. So does the cut that the first segment of a newer
@@ -67,7 +67,8 @@ impl crate::Log {
     /// # Errors
     /// - [`Corruption`](base::ErrorKind::Corruption) if bytes that were once durable are missing or different. The
     ///   message names file and place.
-    /// - [`Foreign`](base::ErrorKind::Foreign) for segments of another database or a newer format.
+    /// - [`Foreign`](base::ErrorKind::Foreign) for a segment of another database or a newer format, also if the log
+    ///   does not need it: [`Log::resume`](crate::Log::resume) would otherwise have to guess what may be removed.
     /// - Any error that `visit` returns. A read error is never taken for the end of the log.
     pub fn scan(
         dir: &Arc<dyn Dir>,
@@ -76,6 +77,32 @@ impl crate::Log {
         visit: &mut dyn FnMut(Block<'_>) -> Result<()>,
     ) -> Result<Tail> {
         let survey = Survey::read(dir, database)?;
+        survey.check_own()?;
+        Self::scan_surveyed(dir, survey, from, visit)
+    }
+
+    /// Calls `visit` with every payload from `from` on, as [`Log::scan`] does, in a directory that may also hold
+    /// segments of other databases, which the log does not need. Salvage uses this. If their numbers come after that of
+    /// the segment in which the log ends, they are an error, after the last payload: one of them may have replaced the
+    /// segment that followed.
+    ///
+    /// # Errors
+    /// Those of [`Log::scan`].
+    pub fn scan_mixed(
+        dir: &Arc<dyn Dir>,
+        database: DatabaseId,
+        from: Position,
+        visit: &mut dyn FnMut(Block<'_>) -> Result<()>,
+    ) -> Result<Tail> {
+        Self::scan_surveyed(dir, Survey::read(dir, database)?, from, visit)
+    }
+
+    fn scan_surveyed(
+        dir: &Arc<dyn Dir>,
+        survey: Survey,
+        from: Position,
+        visit: &mut dyn FnMut(Block<'_>) -> Result<()>,
+    ) -> Result<Tail> {
         let first = survey.named(from.segment, "the superblock")?;
         let aligned = from.lsn.0.is_multiple_of(crate::format::ALIGN_BYTES);
         let inside = first.first_lsn <= from.lsn && from.lsn <= first.limit_lsn();

@@ -38,6 +38,26 @@ impl Survey {
         Ok(Survey { database, entries })
     }
 
+    /// Returns an error for each file that another database or a newer version has made, whatever its number. Such a
+    /// file is in no chain, but it is not ours to reuse or to remove: it may be the only copy of what it holds.
+    fn foreign(&self) -> impl Iterator<Item = Error> {
+        self.entries.iter().filter_map(|(&number, entry)| match &entry.parsed {
+            Parsed::Header(header) => self.check_database(header, &segment_name(number)).err(),
+            Parsed::NewerFormat(format) => Some(newer_format(&segment_name(number), *format)),
+            Parsed::Blank | Parsed::Damaged(_) => None,
+        })
+    }
+
+    /// Checks that no file was made by another database or a newer version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Foreign`], which names the first such file.
+    pub fn check_own(&self) -> Result<()> {
+        let Some(error) = self.foreign().next() else { return Ok(()) };
+        let advice = "if it was copied here by mistake, move it out of this directory";
+        Err(Error::new(ErrorKind::Foreign, format!("{}; {advice}", error.message())))
+    }
+
     /// Returns the header of segment `number`, which `namer` refers to.
     pub fn named(&self, number: u64, namer: &str) -> Result<SegmentHeader> {
         let name = segment_name(number);
@@ -158,17 +178,26 @@ impl Survey {
         Lsn(limit.next_multiple_of(ALIGN_BYTES))
     }
 
-    /// Returns the files that are not in `live`. Only a file with a header is known to have its space.
+    /// Returns the files of this database that are not in `live`, which can be reused or removed:
+    ///
+    /// 1. segments that ended, or were made ready and not used, of any generation of this log;
+    /// 2. the same after they were renamed for reuse, with their old headers, which have other numbers;
+    /// 3. files that were never made ready, which begin with zeros or are empty.
+    ///
+    /// Only a file with a header is known to have its space. A file with a damaged header is left as it is: no crash
+    /// leaves one, and nothing says whose it is.
     pub fn spares(&self, live: &[SegmentHeader]) -> Vec<Spare> {
         let is_live = |number: u64| live.iter().any(|header| header.number == number);
         let spare = |(&number, entry): (&u64, &Entry)| {
             let len_bytes = match &entry.parsed {
+                Parsed::Header(header) if header.database != self.database => return None,
                 Parsed::Header(header) if header.len_bytes <= entry.len_bytes => header.len_bytes,
-                _ => 0,
+                Parsed::Header(_) | Parsed::Blank => 0,
+                Parsed::NewerFormat(_) | Parsed::Damaged(_) => return None,
             };
-            Spare { name: segment_name(number), len_bytes }
+            Some(Spare { name: segment_name(number), len_bytes })
         };
-        self.entries.iter().filter(|(number, _)| !is_live(**number)).map(spare).collect()
+        self.entries.iter().filter(|(number, _)| !is_live(**number)).filter_map(spare).collect()
     }
 }
 
@@ -190,6 +219,14 @@ impl crate::Log {
             (database, Position { segment: number, generation, lsn: first_lsn })
         };
         Ok(dir.list()?.iter().filter_map(header).map(begin).collect())
+    }
+
+    /// Returns an error for each segment that another database than `database` or a newer version has made.
+    ///
+    /// # Errors
+    /// The errors of reading the directory and the headers.
+    pub fn foreign_segments(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Vec<Error>> {
+        Ok(Survey::read(dir, database)?.foreign().collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Exporting everything readable from a damaged directory.
 //!
 //! ```
-//! # use pando::salvage::{self, Sink, Trust};
+//! # use pando::salvage::{self, StoredOptions, Sink, Trust};
 //! /// Keeps what is certain.
 //! #[derive(Default)]
 //! struct Keep(Vec<(String, Vec<u8>, Vec<u8>)>);
@@ -10,7 +10,7 @@
 //!     fn begin(&mut self, _page_bytes: Option<usize>) -> pando::Result<()> {
 //!         Ok(())
 //!     }
-//!     fn table(&mut self, _table: &str) -> pando::Result<()> {
+//!     fn table(&mut self, _table: &str, _options: &StoredOptions) -> pando::Result<()> {
 //!         Ok(())
 //!     }
 //!     fn record(&mut self, trust: Trust, table: &str, key: &[u8], value: &[u8]) -> pando::Result<()> {
@@ -40,7 +40,7 @@ use io::OsDir;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use store::salvage::{Lost, Report, Sink, TableReport, Trust};
+pub use store::salvage::{Lost, Report, Sink, StoredOptions, StoredTtl, TableReport, Trust};
 
 /// Exports everything readable in the directory `path` to `sink`. It writes nothing to the directory. It reads the
 /// trees once and, if anything is missing, the whole data file. It needs memory for the changes in the log and, if it
@@ -48,7 +48,8 @@ pub use store::salvage::{Lost, Report, Sink, TableReport, Trust};
 ///
 /// # Errors
 /// `Missing` if there is no database; `Locked` if another process writes to it; `Foreign` if nothing in the directory
-/// identifies the database; errors of `sink`. Damage is not an error: the report lists it.
+/// identifies the database, or if its format is newer than this version; errors of `sink`. Damage is not an error: the
+/// report lists it.
 pub fn salvage(path: impl AsRef<Path>, sink: &mut dyn Sink) -> Result<Report> {
     store::salvage::salvage(Arc::new(OsDir::open(path)?), sink)
 }

@@ -1,10 +1,12 @@
 //! `pando salvage`, as a user whose disk has rotted runs it.
 
 use crate::common::{failure, pando, stdout, text};
-use pando::Database;
+use pando::{Compression, Database, Layout, TableOptions};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 const RECORDS: u32 = 3000;
 
@@ -110,6 +112,79 @@ fn what_could_not_be_written_leaves_nothing() {
         assert!(again.contains("exists already"), "{line:?}: {again}");
         if out.is_dir() { fs::remove_dir_all(&out).unwrap() } else { fs::remove_file(&out).unwrap() }
     }
+}
+
+/// A salvage that was killed has no result, and the next one says what it left.
+#[test]
+fn a_part_of_a_result_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, out) = (home.path().join("db"), home.path().join("out"));
+    fill(&dir);
+    for (name, format) in [("out.part", "database"), ("out.uncertain.part", "ndjson")] {
+        let part = home.path().join(name);
+        fs::create_dir(&part).unwrap();
+        let line = ["salvage", dir.to_str().unwrap(), out.to_str().unwrap(), "--format", format];
+        let said = failure(pando(line), 2);
+        assert!(said.contains(&format!("{name} exists already")) && !out.exists(), "{said}");
+        fs::remove_dir(&part).unwrap();
+        stdout(pando(line));
+        assert!(out.exists() && !part.exists());
+        if out.is_dir() { fs::remove_dir_all(&out).unwrap() } else { fs::remove_file(&out).unwrap() }
+    }
+}
+
+#[test]
+fn tables_keep_their_layout_and_compression_and_their_entries_do_not_expire() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, out) = (home.path().join("db"), home.path().join("out"));
+    let db = Database::create(&dir).unwrap();
+    let compressed = TableOptions::with_layout(Layout::Lsm).compression(Compression::Lz4);
+    let hour = Duration::from_secs(3600);
+    db.create_table("compressed", &compressed).unwrap();
+    db.create_table("plain", &TableOptions::default()).unwrap();
+    db.create_table("was-lsm", &compressed).unwrap();
+    db.set_layout("was-lsm", Layout::BTree).unwrap();
+    db.create_table("dated", &TableOptions::with_layout(Layout::Lsm).ttl(hour)).unwrap();
+    db.create_table("each", &TableOptions::default().ttl_by_key()).unwrap();
+    for table in db.tables().unwrap() {
+        db.put(&table, b"key", b"value").unwrap();
+    }
+    db.close().unwrap();
+
+    let line = ["salvage", dir.to_str().unwrap(), out.to_str().unwrap()];
+    let said = text(pando(line));
+    assert!(said.contains("not kept: the TTL of 1h"), "{said}");
+    assert_eq!(said.matches("not kept").count(), 2, "{said}");
+    let db = Database::open(&out).unwrap();
+    let tables = db.tables().unwrap();
+    let options: Vec<_> =
+        tables.iter().map(|table| (table.name(), table.layout(), table.compression())).collect();
+    let expected = [
+        ("compressed", Layout::Lsm, Compression::Lz4),
+        ("dated", Layout::Lsm, Compression::None),
+        ("each", Layout::BTree, Compression::None),
+        ("plain", Layout::BTree, Compression::None),
+        ("was-lsm", Layout::BTree, Compression::Lz4),
+    ];
+    assert_eq!(options, expected);
+    assert!(tables.iter().all(|table| table.ttl().is_none()));
+    assert!(tables.iter().all(|table| table.has_ttl_by_key() == (table.name() == "each")));
+    for table in &tables {
+        assert_eq!(db.get(table, b"key").unwrap().as_deref(), Some(&b"value"[..]), "{}", table.name());
+    }
+    // The values have dates, which a TTL needs.
+    db.set_ttl("dated", Some(hour)).unwrap();
+    db.close().unwrap();
+
+    fs::remove_dir_all(&out).unwrap();
+    let report: Value = serde_json::from_str(&text(pando(line.iter().chain(&["--json"])))).unwrap();
+    let options: Vec<_> =
+        report["tables"].as_array().unwrap().iter().map(|table| &table["options"]).collect();
+    assert_eq!(
+        options[1],
+        &json!({"layout": "lsm", "ttl_ms": 3_600_000, "ttl_by_key": false, "compression": "none"})
+    );
+    assert_eq!((&options[0]["compression"], &options[2]["ttl_by_key"]), (&json!("lz4"), &json!(true)));
 }
 
 /// An export that was killed has no result, and the next one says what it left.

@@ -94,7 +94,7 @@ pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
     check_name(name)?;
     let is_missing = |error: &io::Error| error.kind() == NotFound;
-    if dir.open_at(name, OFlags::RDONLY).is_err_and(|error| is_missing(&error)) {
+    if open(dir, name, OFlags::RDONLY).is_err_and(|error| is_missing(&error)) {
         match dir.open_at(name, OFlags::RDWR | OFlags::CREATE) {
             Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => {
                 return Ok(Box::new(NothingToLock));
@@ -109,10 +109,13 @@ pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
 
 /// Opens a file to lock it. One of another user, which this process may only read, is locked as well. NFS grants an
 /// exclusive lock only on a file that is open for writing, so that is tried first.
+///
+/// A name that leads to a pipe must not block: without the flag, opening one to read waits for a writer.
 fn open(dir: &OsDir, name: &str, flags: OFlags) -> io::Result<fs::File> {
-    match dir.open_at(name, flags) {
+    let open_at = |flags| dir.open_at(name, flags | OFlags::NONBLOCK);
+    match open_at(flags) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && flags == OFlags::RDWR => {
-            dir.open_at(name, OFlags::RDONLY)
+            open_at(OFlags::RDONLY)
         }
         opened => opened,
     }
@@ -129,6 +132,7 @@ fn take(
     let path: PathBuf = dir.path.join(name);
     for _ in 0..ATTEMPTS {
         let handle = open(dir, name, flags).map_err(|error| failed(&path, error))?;
+        check_regular(&path, &handle)?;
         match try_lock(&handle) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held(&path, &handle)),
@@ -143,6 +147,16 @@ fn take(
         ErrorKind::Io,
         format!("cannot lock {}: another process keeps deleting it", path.display()),
     ))
+}
+
+/// Checks that what is to be locked is a regular file: a pipe or a device can be locked, too, but is not ours.
+fn check_regular(path: &Path, handle: &fs::File) -> Result<()> {
+    if handle.metadata().map_err(|error| failed(path, error))?.is_file() {
+        return Ok(());
+    }
+    let message =
+        format!("{} is not a regular file; move it elsewhere, or use another directory", path.display());
+    Err(Error::new(ErrorKind::Foreign, message))
 }
 
 #[cold]

@@ -103,6 +103,30 @@ fn a_lock_file_with_other_contents_is_not_overwritten() -> Result<()> {
     Ok(())
 }
 
+/// Opening a pipe to read waits for a process that writes to it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_that_has_the_name_of_the_lock_file_blocks_no_opener() -> Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::sync::mpsc;
+
+    let (_home, path, dir, _data) = database()?;
+    // Not by a program: for a moment, a child has this process's open files, and its locks.
+    mknodat(CWD, path.join("lock"), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let results = [dir.lock_shared("lock"), dir.lock("lock"), dir.lock_existing("lock")];
+        sender.send(results.map(|result| result.err().map(|error| (error.kind(), error.to_string()))))
+    });
+    let refused = receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("no opener waits");
+    for refused in refused {
+        let (kind, message) = refused.expect("a refusal");
+        assert!(kind == ErrorKind::Foreign && message.contains("lock is not a regular file"), "{message}");
+    }
+    assert_eq!(names(&path), ["data", "lock"]);
+    Ok(())
+}
+
 /// Such a file of another user is locked, so that it is known whether its owner is alive. (Root may write any file.)
 #[test]
 fn a_file_that_may_only_be_read_can_be_locked() -> Result<()> {

@@ -3,6 +3,7 @@
 mod common;
 mod crash;
 mod flush;
+mod foreign;
 mod mapped;
 mod reopen;
 mod spares;

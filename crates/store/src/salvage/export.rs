@@ -2,7 +2,7 @@
 
 use super::blend::{Blend, Hides};
 use super::replay::Replayed;
-use super::report::{Lost, Report, Sink, TableReport, Trust};
+use super::report::{Lost, Report, Sink, StoredOptions, TableReport, Trust};
 use super::scan::Leaves;
 use super::start::Start;
 use super::walk::{Values, Walk};
@@ -23,8 +23,8 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`ErrorKind::Missing`] if there is neither a data file nor a log; [`ErrorKind::Locked`] if another process writes;
-/// [`ErrorKind::Foreign`] if nothing identifies the database, so that nothing can be verified; errors of `sink`. Damage
-/// is not an error: it is reported.
+/// [`ErrorKind::Foreign`] if nothing identifies the database, so that nothing can be verified, or if its format is
+/// newer than this version; errors of `sink`. Damage is not an error: it is reported.
 pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
     let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(dir));
     let names = dir.list()?;
@@ -147,7 +147,7 @@ impl Salvage<'_> {
     }
 
     /// Returns the tables that certainly exist. The names of others, if found, go to `self.names`.
-    fn catalog(&mut self, runs: &Rows<Placed>) -> Result<Rows<RequestedLayout>> {
+    fn catalog(&mut self, runs: &Rows<Placed>) -> Result<Rows<StoredOptions>> {
         let mut certain = BTreeMap::new();
         let mut wrong = Vec::new();
         let mut rows = Collect::default();
@@ -168,7 +168,7 @@ impl Salvage<'_> {
         for (name, row) in rows.0 {
             match TableRow::decode(&name, &row) {
                 Ok(row) => {
-                    certain.insert(row.id, row.layout);
+                    certain.insert(row.id, StoredOptions::of(&row));
                     self.name(&row, &name);
                 }
                 Err(error) => wrong.push(error.to_string()),
@@ -216,23 +216,25 @@ impl Salvage<'_> {
     }
 
     /// Exports one table. Records are certain only if the table certainly exists.
-    fn table(&mut self, table: TableId, wanted: Option<RequestedLayout>, runs: &Rows<Placed>) -> Result<()> {
-        let is_named = wanted.is_some();
+    fn table(&mut self, table: TableId, options: Option<StoredOptions>, runs: &Rows<Placed>) -> Result<()> {
         let name = self.names.get(&table).cloned().unwrap_or_else(|| format!("table-{}", table.0));
-        let mut found = TableReport { name, ..TableReport::default() };
-        let walked = self.start.superblock.filter(|_| is_named);
-        match walked {
-            Some(_) => self.walk_table(table, runs, &mut found)?,
+        let mut found = TableReport { name, options, ..TableReport::default() };
+        let walked = self.start.superblock.filter(|_| options.is_some());
+        match walked.zip(options) {
+            Some((_, options)) => {
+                self.sink.table(&found.name, &options)?;
+                self.walk_table(table, runs, &mut found)?;
+            }
             None => found.lost.push(Lost::all("the table has no readable root")),
         }
         found.lost.sort_by(|a, b| a.low.cmp(&b.low));
         if !found.lost.is_empty() || self.report.is_outdated {
-            let stacked = wanted == Some(RequestedLayout::Lsm)
+            let stacked = options.is_some_and(|options| options.layout == RequestedLayout::Lsm)
                 || matches!(runs.rows.get(&table), Some(Placed::Stack(_)))
                 || self.leaves()?.hold_deletes(table);
             self.scan_table(table, walked.as_ref(), stacked, &mut found)?;
         }
-        if is_named || found.uncertain > 0 {
+        if options.is_some() || found.uncertain > 0 {
             self.report.tables.push(found);
         }
         Ok(())
@@ -240,7 +242,6 @@ impl Salvage<'_> {
 
     /// Exports the records that a walk from the table's root finds, and notes the keys that it cannot read (step 3).
     fn walk_table(&mut self, table: TableId, runs: &Rows<Placed>, found: &mut TableReport) -> Result<()> {
-        self.sink.table(&found.name)?;
         let placed = runs.rows.get(&table);
         if placed.is_none() && !runs.is_whole {
             found

@@ -30,4 +30,4 @@ mod scan;
 mod blend;
 
 pub use export::salvage;
-pub use report::{Lost, Report, Sink, TableReport, Trust};
+pub use report::{Lost, Report, Sink, StoredOptions, StoredTtl, TableReport, Trust};

@@ -123,7 +123,7 @@ pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -
     // If the data file is not readable, the superblock's own statement counts.
     let durable = dir.open_to_read(DATA).and_then(|data| known_durable(&*data, superblock));
     let durable = durable.unwrap_or(superblock.log_synced);
-    let scanned = Log::scan(dir, superblock.database, superblock.replay_from, &mut |block| {
+    let scanned = Log::scan_mixed(dir, superblock.database, superblock.replay_from, &mut |block| {
         replay.block(&block, follows)
     });
     match scanned {
@@ -156,7 +156,7 @@ pub fn all(dir: &Arc<dyn Dir>, database: DatabaseId, report: &mut Report) -> Rep
         if begin.lsn < behind {
             continue;
         }
-        let scanned = Log::scan(dir, database, begin, &mut |block| {
+        let scanned = Log::scan_mixed(dir, database, begin, &mut |block| {
             behind = block.end.lsn;
             // Commits that an earlier segment's chain has shown already are skipped.
             match base::op::Decoder::begin(block.payload) {

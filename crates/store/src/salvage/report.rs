@@ -1,6 +1,8 @@
 //! The report of an export: how certain each record is, what is lost, and why.
 
+use crate::state::catalog::{Compression, RequestedLayout, TableRow};
 use base::{CommitTs, Error, Result};
+use std::time::Duration;
 
 /// The reliability of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,11 +18,45 @@ pub trait Sink {
     /// Receives the page size of the database in bytes, if it is known. It is called once, before all other calls.
     fn begin(&mut self, page_bytes: Option<usize>) -> Result<()>;
 
-    /// Receives the name of a table that certainly exists, before its records.
-    fn table(&mut self, table: &str) -> Result<()>;
+    /// Receives the name of a table that certainly exists, and the options that it had, before its records.
+    fn table(&mut self, table: &str, options: &StoredOptions) -> Result<()>;
 
     /// Receives a record of the table named `table`. The keys of each trust and table ascend strictly.
     fn record(&mut self, trust: Trust, table: &str, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// The options of a table, as its row in the catalog has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredOptions {
+    /// The layout of the table.
+    pub layout: RequestedLayout,
+    /// The compression of its pages while its layout is LSM.
+    pub compression: Compression,
+    /// How its entries expire.
+    pub ttl: StoredTtl,
+}
+
+/// How the entries of a table expire. Salvage exports them without their dates, including those that have expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredTtl {
+    /// They do not, and the table was created without a TTL.
+    None,
+    /// A certain time after their put. Without a time, the table has dates, but its TTL was removed.
+    ByTable(Option<Duration>),
+    /// Each at a time of its own, or not.
+    ByEntry,
+}
+
+impl StoredOptions {
+    pub(super) fn of(row: &TableRow) -> Self {
+        let ttl = match row.ttl {
+            None => StoredTtl::None,
+            Some(ttl) if ttl.is_by_key() => StoredTtl::ByEntry,
+            Some(ttl) => StoredTtl::ByTable(ttl.duration()),
+        };
+        StoredOptions { layout: row.layout, compression: row.compression, ttl }
+    }
 }
 
 /// Keys that should exist, but could not be read.
@@ -39,6 +75,8 @@ pub struct Lost {
 pub struct TableReport {
     /// The name of the table, or `table-<id>` if the name is lost.
     pub name: String,
+    /// The options of the table; `None` if they are lost.
+    pub options: Option<StoredOptions>,
     /// The number of records exported as certain.
     pub certain: u64,
     /// The number of records exported as uncertain.

@@ -252,9 +252,17 @@ impl Superblock {
         }
     }
 
-    /// Reads both slots, each if it is intact: for salvage, which uses what exists.
-    pub(crate) fn read_slots(file: &dyn File) -> [Option<Self>; 2] {
-        [0, 1].map(|index| Self::read_slot(file, index).ok()?)
+    /// Reads both slots, each if it can be read and is intact: for salvage, which uses what exists.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Foreign`] if a slot is intact but has an unknown version: it is not damaged, and the other slot
+    /// would at best be an older state.
+    pub(crate) fn read_slots(file: &dyn File) -> Result<[Option<Self>; 2]> {
+        let slot = |index| match Self::read_slot(file, index) {
+            Err(error) if error.kind() == ErrorKind::Foreign => Err(error),
+            found => Ok(found.ok().flatten()),
+        };
+        Ok([slot(0)?, slot(1)?])
     }
 
     /// Reads slot number `index`, if it is intact.

@@ -24,6 +24,7 @@ mod ownership;
 mod prefixes;
 mod recovery_budget;
 mod salvage;
+mod salvage_identity;
 mod short_memory;
 mod spill;
 mod seed;

@@ -13,7 +13,7 @@ use base::env::Random;
 use base::{DatabaseId, ErrorKind, PagePtr, Result, TableId};
 use io::{Dir, MemDir};
 use page::{Kind, Page, Value};
-use pando_store::salvage::{Report, Sink, Trust, salvage};
+use pando_store::salvage::{Report, Sink, StoredOptions, Trust, salvage};
 use pando_store::superblock::Superblock;
 use pando_store::tables::{Row, table_of_key};
 use pando_store::{Compression, Options, RequestedLayout, Span, Store, Transaction, TransactionOptions};
@@ -24,11 +24,11 @@ use std::sync::Arc;
 
 const UNIT: usize = 4096;
 
-type Files = BTreeMap<String, Vec<u8>>;
-type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Files = BTreeMap<String, Vec<u8>>;
+pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 type Record = (Vec<u8>, Vec<u8>);
 /// By table.
-type State = BTreeMap<String, Records>;
+pub type State = BTreeMap<String, Records>;
 
 /// A database that was alive.
 struct History {
@@ -145,9 +145,9 @@ impl History {
 
 /// What salvage exports.
 #[derive(Default)]
-struct Taken {
-    certain: State,
-    uncertain: State,
+pub struct Taken {
+    pub certain: State,
+    pub uncertain: State,
 }
 
 impl Sink for Taken {
@@ -155,7 +155,7 @@ impl Sink for Taken {
         Ok(())
     }
 
-    fn table(&mut self, table: &str) -> Result<()> {
+    fn table(&mut self, table: &str, _options: &StoredOptions) -> Result<()> {
         self.certain.entry(table.to_owned()).or_default();
         Ok(())
     }

@@ -4,7 +4,7 @@ use base::ErrorKind;
 use base::env::{Clock, Random};
 use io::{Dir, MemDir};
 use pando_store::relocate::Compaction;
-use pando_store::salvage::{Sink, Trust};
+use pando_store::salvage::{Sink, StoredOptions, Trust};
 use pando_store::ttl::Ttl;
 use pando_store::{
     Compression, Options, RequestedLayout, Resident, Snapshot, Span, Store, Table, Transaction,
@@ -458,7 +458,7 @@ fn what_is_salvaged_has_no_dates() {
         fn begin(&mut self, _: Option<usize>) -> base::Result<()> {
             Ok(())
         }
-        fn table(&mut self, _: &str) -> base::Result<()> {
+        fn table(&mut self, _: &str, _: &StoredOptions) -> base::Result<()> {
             Ok(())
         }
         fn record(&mut self, _: Trust, _: &str, key: &[u8], value: &[u8]) -> base::Result<()> {
