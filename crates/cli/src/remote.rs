@@ -285,15 +285,15 @@ fn refused(response: Response<Body>) -> Failure {
     Failure::Engine(Error::new(kind, detail))
 }
 
-/// Returns the failure of a request that another address would serve. The request is not repeated there: the token would
-/// be shown to another server.
+/// Returns the failure of a request that another address would serve. The request is not repeated there, because that
+/// would show the token to another server.
 fn redirected(response: &Response<Body>) -> Failure {
     let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
     let location = location.map_or_else(String::new, |location| format!(", to {location}"));
     let status = response.status().as_u16();
     Failure::Failed(format!(
-        "nothing was done: the server redirects the request{location} ({status}). A replica does this with writes, and \
-         a proxy with http: use the address of the primary, or https"
+        "nothing was done: the server redirects the request{location} ({status}). A replica does this with \
+         writes, and a proxy with http: use the address of the primary, or https"
     ))
 }
 

@@ -6,7 +6,8 @@
 //! 2. *Fill* the index, a chunk of rows in each transaction, in the order of the primary key. A chunk reads its rows,
 //!    puts their entries, and records how far it came. A writer that changes one of those rows meanwhile conflicts with
 //!    the chunk: under serializable isolation because of what was read, and under snapshot isolation because it writes
-//!    the key of the entry that the chunk puts, also if that does not exist yet. One of the two runs again; a chunk then has half as many rows.
+//!    the key of the entry that the chunk puts, even if there is no entry yet. One of the two runs again; a chunk then
+//!    has half as many rows.
 //! 3. When no row is left, the index is *ready*: one more version of the schema.
 //!
 //! A process that dies in between leaves the index declared: writers maintain it, no read uses it, and

@@ -322,14 +322,17 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Removes a row's entry. While an index is being built, the entry may be missing, and in a unique one another row's
-    /// entry may be in its place; that one stays. The key is written in any case, so that this transaction conflicts
-    /// with a chunk of the build that has read the row and puts the entry.
+    /// Removes a row's entry. While an index is being built, the entry may be missing, and in a unique one the entry of
+    /// another row may be in its place; that one stays. The key is written in any case, so that this transaction
+    /// conflicts with a chunk of the build that has read the row and puts the entry.
     fn leave(&self, tx: &mut impl WriteTables, open: &OpenIndex, entry: &Entry) -> Result<()> {
         let (table, key) = (&open.table, &entry.key[..]);
-        let there = if open.index.building { tx.get(table, key)? } else { None };
+        if !open.index.building {
+            return tx.delete(table, key);
+        }
+        let there = tx.get(table, key)?;
         let is_own = there.as_deref() == Some(&entry.value[..]);
-        if open.index.building && !is_own && tx.isolation() == Isolation::Snapshot {
+        if !is_own && tx.isolation() == Isolation::Snapshot {
             // A remote store refuses this: there, the deletion of what does not exist conflicts with nothing.
             tx.require_unchanged(table, key..=key)?;
         }

@@ -65,8 +65,8 @@ impl BackupInfo {
         self.header.checkpoint.0
     }
 
-    /// Returns the [identity](crate::Database::identity) that the database had when the backup was taken. An incremental
-    /// backup can be taken since this one only of a database with the same identity.
+    /// Returns the [identity](crate::Database::identity) that the database had when the backup was taken. An
+    /// incremental backup can be taken since this one only of a database with the same identity.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

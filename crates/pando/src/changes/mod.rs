@@ -403,8 +403,8 @@ impl<'a> Change<'a> {
         self.inner.commit_number()
     }
 
-    /// Returns when the commit was made, in milliseconds since 1970. `None` if that is unknown: the database had not had
-    /// a reader of changes since it was opened.
+    /// Returns when the commit was made, in milliseconds since 1970. `None` if that is unknown: the database had not
+    /// had a reader of changes since it was opened.
     #[must_use]
     pub fn time_ms(&self) -> Option<u64> {
         Some(self.inner.time_ms()).filter(|&time_ms| time_ms > 0)
