@@ -47,8 +47,8 @@ pub type RequestBody = axum::body::Body;
 /// Refuses a body before any of it was received.
 ///
 /// # Errors
-/// 400 for a coding that is not supported and for a part of a value, 413 for a length over the limit if the client waits
-/// for permission to send.
+/// 400 for a coding that is not supported and for a part of a value, 413 for a length over the limit if the client
+/// waits for permission to send.
 pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) -> Answer<()> {
     let headers = request.headers();
     let is_known = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
