@@ -101,6 +101,7 @@ fn doing(command: &Command) -> Doing {
         Command::Restore(_) => Doing::Restoring,
         Command::Salvage(_) => Doing::Salvaging,
         Command::Put(_) | Command::Import(_) | Command::Serve(_) | Command::Token(_) => Doing::Creating,
+        Command::Delete(_) | Command::Rename(_) | Command::Ttl(_) | Command::Compression(_) => Doing::Changing,
         _ => Doing::Using,
     }
 }
