@@ -21,7 +21,7 @@ use ureq::typestate::AgentScope;
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that support a server.
-pub const COMMANDS: [&str; 22] = [
+pub const COMMANDS: [&str; 23] = [
     "put",
     "get",
     "delete",
@@ -43,6 +43,7 @@ pub const COMMANDS: [&str; 22] = [
     "export",
     "backup",
     "watch",
+    "consumers",
     "sql",
 ];
 
