@@ -169,8 +169,8 @@ fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
 }
 
 /// Why a directory that another process writes is not backed up.
-const IS_WRITTEN: &str = "another process has the database open for writing; back it up through its server (`pando \
-                          backup http://HOST:PORT/DATABASE`), or call Database::backup in that program";
+const IS_WRITTEN: &str = "another process has the database open for writing; back it up through its server \
+     (`pando backup http://HOST:PORT/DATABASE`), or call Database::backup in that program";
 
 /// Returns the failure of a backup into a folder. The database is open then, so what is locked is the folder.
 fn of_folder(error: Error) -> Failure {

@@ -10,10 +10,11 @@ use serde_json::Value;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-`pando watch --consumer NAME`, programs, clients of a server and replicas create consumers. The log keeps every commit
-that a consumer has not acknowledged, within 1 GiB (`max_changes_bytes`), so drop those that nothing uses any longer. A
-consumer whose state is `lost` lacks changes that are no longer kept: drop it, create it again, and begin with a copy
-of the data. While another process writes a directory, name the address of that process's server.
+`pando watch --consumer NAME`, programs, clients of a server and replicas create consumers. The log keeps
+every commit that a consumer has not acknowledged, within 1 GiB (`max_changes_bytes`), so drop those that
+nothing uses any longer. A consumer whose state is `lost` lacks changes that are no longer kept: drop it,
+create it again, and begin with a copy of the data. While another process writes a directory, name the
+address of that process's server.
 
 Examples:
   pando consumers shop

@@ -237,7 +237,8 @@ fn help_of_backups(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::Corruption | ErrorKind::Foreign => {
             "the database is not affected: take a full backup, without --incremental and --since, which \
-             begins a new chain; delete the damaged file, and those that build on it, when you do not need them"
+             begins a new chain; delete the damaged file, and those that build on it, when you do not need \
+             them"
         }
         ErrorKind::Missing => "name a file that `pando backup` has written",
         ErrorKind::Full => "make room and run the command again",

@@ -9,9 +9,9 @@
 //! 2. [`remote`]: a server in the place of a directory. [`watch`]: the rates of a server.
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
 //!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
-//! 4. [`changes`]: watch. [`consumers`] of changes. [`import`]; [`export`] and [`export_typed`], which use each other; [`copy`]: between
-//!    directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup and restore;
-//!    [`salvage`] for damaged directories; `sql`; `mcp`.
+//! 4. [`changes`]: watch. [`consumers`] of changes. [`import`]; [`export`] and [`export_typed`], which use each other;
+//!    [`copy`]: between directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup
+//!    and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what
 //!    set them. [`store`]: databases in a remote store. [`activation`]: sockets of a service manager. [`logging`]: the

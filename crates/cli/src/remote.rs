@@ -278,8 +278,8 @@ pub fn refuse_address(place: &Path, instead: &str) -> Outcome {
 }
 
 /// What is added to the error of a body that could not be sent to its end.
-const CUT_OFF: &str = ": the server ended the connection before it had the whole body, which may be longer than its \
-                       limit (--max-body, --max-import)";
+const CUT_OFF: &str = ": the server ended the connection before it had the whole body, which may be longer \
+     than its limit (--max-body, --max-import)";
 
 /// Returns whether the connection was closed by the other side.
 fn is_cut_off(error: &ureq::Error) -> bool {

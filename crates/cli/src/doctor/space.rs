@@ -164,9 +164,9 @@ fn consumers(figures: &Figures) -> Vec<Finding> {
         if consumer.is_lost {
             let what = format!("The consumer {name:?} has lost its position: the log kept too much for it.");
             let advice = format!(
-                "Drop the consumer (`{}`), create it again, and then copy the data to it. If it may be offline \
-                 for that long again, let a program open the database with a larger `max_changes_bytes`; \
-                 `pando serve` keeps 1 GiB.",
+                "Drop the consumer (`{}`), create it again, and then copy the data to it. If it may be \
+                 offline for that long again, let a program open the database with a larger \
+                 `max_changes_bytes`; `pando serve` keeps 1 GiB.",
                 figures.command("consumers", "--drop NAME")
             );
             return Some(Finding::critical("consumer-lost", what, advice));
