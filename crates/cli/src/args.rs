@@ -5,8 +5,8 @@ use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    advise, backup, changes, compact, copy, crash, demo, doctor, explain, export, follow, import, inspect,
-    options, pages, profile, records, salvage, serve, token,
+    advise, backup, changes, compact, consumers, copy, crash, demo, doctor, explain, export, follow, import,
+    inspect, options, pages, profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -24,8 +24,8 @@ Exit codes:
 Servers:
   `pando --url http://HOST:PORT/DATABASE get TABLE KEY` runs the command on a server. These commands can do that: get,
   put, delete, scan, tables, rename, layout, ttl, compression, advise, doctor, stats, options, check, checkpoint,
-  compact, import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN
-  holds the token.
+  compact, import, export, backup, watch, consumers, sql, and explain with get and scan. The environment variable
+  PANDO_TOKEN holds the token.
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
@@ -92,6 +92,8 @@ pub enum Command {
     Copy(copy::CopyArgs),
     /// Print every commit as it comes, a line of JSON for each operation
     Watch(changes::WatchArgs),
+    /// List the named consumers of changes, or drop one
+    Consumers(consumers::ConsumersArgs),
     /// Run SQL statements, a script, or an interactive prompt
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),

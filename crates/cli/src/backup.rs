@@ -3,13 +3,14 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
-use crate::remote::Remote;
+use crate::remote::{self, Remote};
 use crate::schedule::{parse_rate, parse_retention};
 use crate::text;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::{
-    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, ErrorKind, RestoreReport, Retention,
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Error, ErrorKind, RestoreReport,
+    Retention,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,8 @@ pub struct BackupArgs {
     /// Read the backup back before its file gets its name, and compare every checksum; only if TARGET is a folder
     #[arg(long)]
     verify: bool,
-    /// Afterwards remove old backups of the folder: keep those younger than TIME, as in 7d, or the newest N, and those
-    /// on which they build [default: keep all]
+    /// Afterwards remove old backups of this database from the folder: keep those younger than TIME, as in 7d, or the
+    /// newest N, and those on which they build. Backups of other databases stay [default: keep all]
     #[arg(long, value_name = "TIME|N", value_parser = parse_retention)]
     keep: Option<Retention>,
     /// Write at most SIZE bytes a second, as in 50MiB, and at least 64K; limits the effect on other work [default: no
@@ -92,17 +93,21 @@ pub fn run(args: &BackupArgs) -> Outcome {
         let message = "--verify and --keep need a folder of backups, not standard output";
         return Err(Failure::Usage(message.to_owned()));
     }
+    check_target(&args.target)?;
     if let Some(remote) = Remote::find(&args.database.dir)? {
         return from_server(&remote, args);
     }
     let db = args.database.open().map_err(|failure| match failure {
-        Failure::Engine(error) if error.kind() == ErrorKind::Locked => Failure::Engine(error.within(
-            "another process has the database open for writing; back it up through its server (`pando backup \
-             http://HOST:PORT/DATABASE`), or call Database::backup in that program",
-        )),
+        Failure::Engine(error) if error.kind() == ErrorKind::Locked => {
+            Failure::Engine(error.within(IS_WRITTEN))
+        }
         other => other,
     })?;
-    let since = args.since.as_ref().map(BackupInfo::read).transpose()?;
+    if db.is_beside_writer() {
+        // A folder that is to be made would be left.
+        return Err(Failure::Engine(Error::new(ErrorKind::Locked, IS_WRITTEN)));
+    }
+    let since = args.since.as_ref().map(BackupInfo::read).transpose().map_err(Failure::Backups)?;
     let bar = progress();
     let mut show = |progress: BackupProgress| {
         bar.set_length(progress.expected_bytes.max(progress.bytes));
@@ -120,22 +125,23 @@ pub fn run(args: &BackupArgs) -> Outcome {
         bar.finish_and_clear();
         return Ok(());
     }
-    let backups = Backups::create(&args.target)?;
-    let newest = if args.incremental { backups.newest()? } else { None };
+    let backups = Backups::create(&args.target).map_err(Failure::Backups)?;
+    let newest = if args.incremental { backups.newest().map_err(Failure::Backups)? } else { None };
     if let Some(newest) = &newest {
         options = options.since(newest);
     }
-    let report = db.backup_to(&backups, options)?;
+    let report = db.backup_to(&backups, options).map_err(of_folder)?;
     bar.finish_and_clear();
-    prune(&backups, args.keep)?;
+    prune(&backups, &report, args.keep)?;
     write_report(&report, args.format.format())
 }
 
 /// Backs up a database of a server. The base of an incremental backup is sent to the server.
 fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
-    let mut since = args.since.as_ref().map(BackupInfo::read).transpose()?;
+    let mut since = args.since.as_ref().map(BackupInfo::read).transpose().map_err(Failure::Backups)?;
     if args.incremental {
-        since = Backups::create(&args.target)?.newest()?;
+        since =
+            Backups::create(&args.target).and_then(|backups| backups.newest()).map_err(Failure::Backups)?;
     }
     let words = [
         since.as_ref().map(|since| format!("since={}", text::to_hex(&since.to_bytes()))),
@@ -151,20 +157,35 @@ fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
         bar.finish_and_clear();
         return Ok(());
     }
-    let backups = Backups::create(&args.target)?;
+    let backups = Backups::create(&args.target).map_err(Failure::Backups)?;
     let report = match &since {
-        Some(since) => backups.receive_since(&mut stream, since)?,
-        None => backups.receive(&mut stream)?,
+        Some(since) => backups.receive_since(&mut stream, since),
+        None => backups.receive(&mut stream),
     };
+    let report = report.map_err(of_folder)?;
     bar.finish_and_clear();
-    prune(&backups, args.keep)?;
+    prune(&backups, &report, args.keep)?;
     write_report(&report, args.format.format())
 }
 
-/// Removes the old backups that `keep` does not select.
-fn prune(backups: &Backups, keep: Option<Retention>) -> Outcome {
+/// Why a directory that another process writes is not backed up.
+const IS_WRITTEN: &str = "another process has the database open for writing; back it up through its server \
+     (`pando backup http://HOST:PORT/DATABASE`), or call Database::backup in that program";
+
+/// Returns the failure of a backup into a folder. The database is open then, so what is locked is the folder.
+fn of_folder(error: Error) -> Failure {
+    if error.kind() == ErrorKind::Locked { Failure::Backups(error) } else { Failure::Engine(error) }
+}
+
+/// Refuses an address in the place of a folder of backups.
+fn check_target(target: &Path) -> Outcome {
+    remote::refuse_address(target, "back up to a folder; `pando ship` copies to a bucket")
+}
+
+/// Removes the old backups of the same database that `keep` does not select.
+fn prune(backups: &Backups, report: &BackupReport, keep: Option<Retention>) -> Outcome {
     let Some(keep) = keep else { return Ok(()) };
-    let pruned = backups.prune(keep, SystemTime::now());
+    let pruned = backups.prune(report.identity, keep, SystemTime::now());
     pruned.map(drop).map_err(|error| {
         let kept = "the backup was taken, but old ones were not removed".to_owned();
         Failure::Engine(error).keeping(kept, "the backup was taken")
@@ -217,6 +238,7 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
             )),
         };
     }
+    remote::refuse_address(target, "restore into a new directory")?;
     let report = match backups {
         [] => {
             let message =

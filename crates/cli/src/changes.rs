@@ -39,7 +39,8 @@ pub struct WatchArgs {
     from: u64,
     /// Begin after the last commit that the consumer NAME has acknowledged, and acknowledge what is printed, so that
     /// the next run continues there. A consumer that does not exist is created at the newest commit. The log keeps
-    /// every commit that a consumer has not acknowledged, within 1 GiB (`max_changes_bytes`)
+    /// every commit that a consumer has not acknowledged, within 1 GiB (`max_changes_bytes`); `pando consumers` lists
+    /// and drops consumers
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     consumer: Option<String>,
     /// Print only keys that begin with PREFIX

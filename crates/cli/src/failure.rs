@@ -27,7 +27,9 @@ pub enum Doing {
     Restoring,
     /// The command reads the readable part of a damaged database.
     Salvaging,
-    /// The command uses an existing database.
+    /// The command changes an existing database in one transaction.
+    Changing,
+    /// The command uses an existing database in another way.
     Using,
 }
 
@@ -39,6 +41,8 @@ pub enum Failure {
     /// An error that names a bucket, or an object in it.
     #[cfg_attr(not(feature = "ship"), allow(dead_code, reason = "without shipping there are no buckets"))]
     Bucket(Error),
+    /// An error of a folder of backups or of a file in it. The database is not affected.
+    Backups(Error),
     /// The operating system refused `what`.
     System { what: String, cause: io::Error },
     /// The key is absent.
@@ -104,7 +108,7 @@ impl Failure {
     /// Returns the message in one line.
     pub fn message(&self) -> String {
         match self {
-            Failure::Engine(error) | Failure::Bucket(error) => error.to_string(),
+            Failure::Engine(error) | Failure::Bucket(error) | Failure::Backups(error) => error.to_string(),
             Failure::System { what, cause } => format!("cannot {what}: {cause}"),
             Failure::Absent(message)
             | Failure::Usage(message)
@@ -126,7 +130,7 @@ impl Failure {
             Failure::Partly { cause, .. } => cause.code(),
             Failure::Usage(_) => 2,
             Failure::Damaged(_) => 3,
-            Failure::Engine(error) | Failure::Bucket(error) => match error.kind() {
+            Failure::Engine(error) | Failure::Bucket(error) | Failure::Backups(error) => match error.kind() {
                 ErrorKind::Invalid | ErrorKind::Mismatch => 2,
                 ErrorKind::Corruption | ErrorKind::Foreign => 3,
                 ErrorKind::Locked => 4,
@@ -141,19 +145,29 @@ impl Failure {
         let error = match self {
             Failure::Engine(error) => error,
             Failure::Bucket(error) => return help_of_bucket(error.kind()),
+            Failure::Backups(error) => return help_of_backups(error.kind()),
             Failure::Partly { cause, .. } => return cause.help_of_rest(doing),
             _ => return None,
         };
         Some(match error.kind() {
             ErrorKind::Missing => match doing {
-                Doing::Using if error.message().contains("there is no table") => {
+                Doing::Using | Doing::Changing if error.message().contains("there is no table") => {
                     "`pando tables DIR` lists the tables of keys and values; `put` and `import` create them. \
                      Tables of SQL are separate: use `pando sql DIR`"
                 }
-                Doing::Using => "check the path and the name; `put` and `import` create what is missing",
+                Doing::Using if error.message().contains("there is no consumer") => {
+                    "`pando consumers DIR` lists the consumers"
+                }
+                Doing::Using | Doing::Changing => {
+                    "check the path and the name; `put` and `import` create what is missing"
+                }
                 Doing::Restoring => "name a folder that `pando backup` has filled, or the files of a backup",
                 Doing::Creating | Doing::Salvaging => "check the path and the name",
             },
+            // The message says which file to remove, and what that costs.
+            ErrorKind::Corruption if error.message().contains("remove the file to drop the consumer") => {
+                "the tables are not affected; all other files must stay as they are"
+            }
             ErrorKind::Corruption => match doing {
                 Doing::Restoring => {
                     "the backup is damaged or was cut off: copy it again, or restore another one"
@@ -163,12 +177,21 @@ impl Failure {
             },
             ErrorKind::Foreign => match doing {
                 Doing::Restoring => "name a backup that this version of Pando can read",
+                _ if error.message().contains("not the data file") => {
+                    "name the directory of a Pando database; if it is one, its data file is damaged: keep \
+                     the directory as it is, and restore from a backup or run `pando salvage`"
+                }
                 _ => "name the directory of a Pando database that this version of Pando can read",
             },
-            ErrorKind::Full if doing == Doing::Restoring => "make room and run the command again",
             ErrorKind::Locked => "wait until that process has closed the database",
-            ErrorKind::Conflict | ErrorKind::SnapshotTooOld => "nothing was written; run the command again",
-            ErrorKind::Full => "nothing was written; make room and run the command again",
+            ErrorKind::Conflict | ErrorKind::SnapshotTooOld if doing == Doing::Changing => {
+                "nothing was written; run the command again"
+            }
+            ErrorKind::Conflict | ErrorKind::SnapshotTooOld => "run the command again",
+            ErrorKind::Full if doing == Doing::Changing => {
+                "nothing was written; make room and run the command again"
+            }
+            ErrorKind::Full => "make room and run the command again",
             ErrorKind::Mismatch if is_of_an_option(error) => "leave the option out to use what is stored",
             ErrorKind::Latched => "fix the cause, then run the command again",
             ErrorKind::Indeterminate => "read the data back to see whether the change was stored",
@@ -204,6 +227,20 @@ fn help_of_bucket(kind: ErrorKind) -> Option<&'static str> {
              `pando restore URL --list` shows the databases and states in it"
         }
         ErrorKind::Conflict => "run the command again",
+        ErrorKind::Full => "make room and run the command again",
+        _ => return None,
+    })
+}
+
+/// Returns advice about an error of a folder of backups.
+fn help_of_backups(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::Corruption | ErrorKind::Foreign => {
+            "the database is not affected: take a full backup, without --incremental and --since, which \
+             begins a new chain; delete the damaged file, and those that build on it, when you do not need \
+             them"
+        }
+        ErrorKind::Missing => "name a file that `pando backup` has written",
         ErrorKind::Full => "make room and run the command again",
         _ => return None,
     })
@@ -253,7 +290,19 @@ mod tests {
             let said = Failure::Bucket(Error::new(kind, "it happened")).help(Doing::Using).unwrap();
             assert!(!said.contains("salvage") && !said.contains("directory"), "{kind:?}: {said}");
         }
+        let damaged = Failure::Backups(Error::corruption("backup-000002-full: it is damaged"));
+        assert_eq!(damaged.code(), 3);
+        let said = damaged.help(Doing::Using).unwrap();
+        assert!(said.contains("full backup") && !said.contains("salvage"), "{said}");
+        // Of these, only a command that is one transaction can know that it has written nothing.
+        for kind in [ErrorKind::Full, ErrorKind::Conflict, ErrorKind::SnapshotTooOld] {
+            for doing in [Doing::Using, Doing::Creating, Doing::Restoring, Doing::Salvaging] {
+                assert!(!help(kind, doing).contains("nothing"), "{kind:?}, {doing:?}");
+            }
+            assert!(help(kind, Doing::Changing).contains("nothing was written"), "{kind:?}");
+        }
         assert!(help(ErrorKind::Missing, Doing::Using).contains("`put`"));
+        assert!(help(ErrorKind::Missing, Doing::Changing).contains("`put`"));
         let no_table = Failure::Engine(Error::new(ErrorKind::Missing, "there is no table \"fruit\""));
         assert!(no_table.help(Doing::Using).unwrap().contains("`pando sql DIR`"));
         let partly = |cause: Failure| cause.keeping("7 are there".to_owned(), "more may be");

@@ -107,8 +107,14 @@ pub fn layout(args: &LayoutArgs) -> Outcome {
         bar.set_message(format!("{} merged", text::size(moved)));
     });
     bar.finish_and_clear();
-    done?;
-    Ok(db.close()?)
+    done.and_then(|_| db.close()).map_err(|error| {
+        let kept = format!(
+            "table {:?} has the layout {} from now on; later checkpoints go on rewriting it",
+            args.table,
+            args.layout.name()
+        );
+        Failure::Engine(error).keeping(kept, "")
+    })
 }
 
 #[derive(Args, Debug)]

@@ -9,9 +9,9 @@
 //! 2. [`remote`]: a server in the place of a directory. [`watch`]: the rates of a server.
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
 //!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
-//! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; [`copy`]: between
-//!    directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup and restore;
-//!    [`salvage`] for damaged directories; `sql`; `mcp`.
+//! 4. [`changes`]: watch. [`consumers`] of changes. [`import`]; [`export`] and [`export_typed`], which use each other;
+//!    [`copy`]: between directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup
+//!    and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what
 //!    set them. [`store`]: databases in a remote store. [`activation`]: sockets of a service manager. [`logging`]: the
@@ -42,6 +42,7 @@ mod options;
 mod compact;
 mod config_file;
 mod changes;
+mod consumers;
 mod import;
 mod export;
 mod export_typed;
@@ -101,6 +102,9 @@ fn doing(command: &Command) -> Doing {
         Command::Restore(_) => Doing::Restoring,
         Command::Salvage(_) => Doing::Salvaging,
         Command::Put(_) | Command::Import(_) | Command::Serve(_) | Command::Token(_) => Doing::Creating,
+        Command::Delete(_) | Command::Rename(_) | Command::Ttl(_) | Command::Compression(_) => {
+            Doing::Changing
+        }
         _ => Doing::Using,
     }
 }
@@ -155,6 +159,7 @@ fn dispatch(cli: Cli) -> ExitCode {
                 .into(),
         )),
         Command::Watch(args) => changes::run(&args),
+        Command::Consumers(args) => consumers::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Copy(args) => copy::run(&args),

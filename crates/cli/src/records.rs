@@ -4,14 +4,15 @@ use crate::failure::{Failure, Outcome};
 use crate::open::{self, CreateArgs, Existing, TableArgs, TableTtl, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
 use crate::remote::{self, Remote};
-use crate::{text, values};
+use crate::text;
+use crate::values::{self, Input};
 use clap::Args;
 use pando::Span;
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ureq::http::header::IF_MATCH;
+use ureq::http::header::{CONTENT_LENGTH, EXPECT, IF_MATCH};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -114,10 +115,13 @@ pub struct ScanArgs {
 pub fn put(args: &PutArgs) -> Outcome {
     rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
-    let mut value: Box<dyn Read> = match (&args.file, args.value.as_deref()) {
+    let Input { bytes: mut value, long_bytes } = match (&args.file, args.value.as_deref()) {
         (Some(file), _) => values::input(file)?,
         (None, Some("-")) => values::input(Path::new("-"))?,
-        (None, value) => Box::new(io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?)),
+        (None, value) => {
+            let value = io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?);
+            Input { bytes: Box::new(value), long_bytes: None }
+        }
     };
     let mut options = args.options;
     if args.expires_in.is_some() {
@@ -128,7 +132,11 @@ pub fn put(args: &PutArgs) -> Outcome {
         let durability = args.create.write.durability.name();
         let ttl = args.expires_in.map_or_else(String::new, |ttl| format!("&ttl_ms={}", ttl.as_millis()));
         let entry = format!("{}?durability={durability}{ttl}", Remote::entry(&args.table, &key));
-        return remote.ask("PUT", &entry, Some(&mut value)).map(drop);
+        // A server that refuses the value for its length says so before anything is sent.
+        let length = long_bytes.map(|bytes| bytes.to_string());
+        let asks_first = length.as_deref().map(|length| [(CONTENT_LENGTH, length), (EXPECT, "100-continue")]);
+        let headers = asks_first.as_ref().map_or(&[][..], |headers| headers);
+        return remote.ask_with("PUT", &entry, headers, Some(&mut value)).map(drop);
     }
     let db = args.create.create(&args.dir)?;
     let table = options.table(&db, &args.table)?;

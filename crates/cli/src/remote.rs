@@ -21,7 +21,7 @@ use ureq::typestate::AgentScope;
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that support a server.
-pub const COMMANDS: [&str; 22] = [
+pub const COMMANDS: [&str; 23] = [
     "put",
     "get",
     "delete",
@@ -43,6 +43,7 @@ pub const COMMANDS: [&str; 22] = [
     "export",
     "backup",
     "watch",
+    "consumers",
     "sql",
 ];
 
@@ -80,10 +81,15 @@ pub struct Remote {
 impl Remote {
     /// Returns the remote database if `dir` is an address.
     pub fn find(dir: &Path) -> Outcome<Option<Self>> {
-        let Some(address) = dir.to_str() else { return Ok(None) };
-        let (scheme, rest) = match address.split_once("://") {
-            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
-            _ => return Ok(None),
+        let Some((scheme, rest)) = address(dir) else { return Ok(None) };
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => "http",
+            "https" => "https",
+            _ => {
+                let message =
+                    format!("the address of a server begins with http:// or https://, not {scheme}://");
+                return Err(Failure::Usage(message));
+            }
         };
         let (host, database) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, "default"));
         let (host, database) =
@@ -164,13 +170,17 @@ impl Remote {
             request = request.header(name, *value);
         }
         let wrong = |error: ureq::http::Error| Failure::Usage(format!("{}: {error}", self.base));
+        let has_body = body.is_some();
         let mut nothing = std::io::empty();
         let body = body.or(if matches!(method, "POST" | "PUT") { Some(&mut nothing as _) } else { None });
         let answered = match body {
             Some(mut body) => self.agent.run(request.body(SendBody::from_reader(&mut body)).map_err(wrong)?),
             None => self.agent.run(request.body(()).map_err(wrong)?),
         };
-        let response = answered.map_err(|error| Failure::Unanswered(format!("{}: {error}", self.base)))?;
+        let response = answered.map_err(|error| {
+            let hint = if has_body && is_cut_off(&error) { CUT_OFF } else { "" };
+            Failure::Unanswered(format!("{}: {error}{hint}", self.base))
+        })?;
         if response.status().is_success() { Ok(response) } else { Err(refused(response)) }
     }
 
@@ -252,6 +262,30 @@ impl Remote {
         }
         Ok(())
     }
+}
+
+/// Returns the scheme of an address, and what comes after `://`; `None` if `place` is a path.
+fn address(place: &Path) -> Option<(&str, &str)> {
+    let (scheme, rest) = place.to_str()?.split_once("://")?;
+    let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    (is_scheme && scheme.starts_with(|first: char| first.is_ascii_alphabetic())).then_some((scheme, rest))
+}
+
+/// Refuses an address in the place of a directory, which would otherwise be created. `instead` says what to do.
+pub fn refuse_address(place: &Path, instead: &str) -> Outcome {
+    let message = |scheme| format!("{scheme}://... is an address, not a directory: {instead}");
+    address(place).map_or(Ok(()), |(scheme, _)| Err(Failure::Usage(message(scheme))))
+}
+
+/// What is added to the error of a body that could not be sent to its end.
+const CUT_OFF: &str = ": the server ended the connection before it had the whole body, which may be longer \
+     than its limit (--max-body, --max-import)";
+
+/// Returns whether the connection was closed by the other side.
+fn is_cut_off(error: &ureq::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(error, ureq::Error::Io(cause)
+        if matches!(cause.kind(), BrokenPipe | ConnectionReset | ConnectionAborted))
 }
 
 /// Converts a refusal to the failure that the engine would report.
@@ -345,8 +379,9 @@ pub fn expand(mut words: Vec<std::ffi::OsString>) -> Outcome<Vec<std::ffi::OsStr
         None if flag == "--url" && words.len() > 2 => words.remove(2),
         // The profiled command may use a server.
         None if flag != "profile" && ELSEWHERE.iter().any(|(name, _)| *name == flag) => {
+            let is_server = |scheme: &str| ["http", "https"].contains(&scheme.to_ascii_lowercase().as_str());
             let is_address = |word: &std::ffi::OsString| {
-                word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))
+                address(Path::new(word)).is_some_and(|(scheme, _)| is_server(scheme))
             };
             return if words.iter().any(is_address) { Err(not_for_servers(&flag)) } else { Ok(words) };
         }
@@ -421,7 +456,14 @@ mod tests {
         assert_eq!(base("http://h:1").as_deref(), Some("http://h:1/v1/databases/default"));
         assert_eq!(base("http://h:1/").as_deref(), Some("http://h:1/v1/databases/default"));
         assert_eq!(base("http://h:1/shop").as_deref(), Some("http://h:1/v1/databases/shop"));
-        assert_eq!(base("some/dir"), None);
+        assert_eq!(base("HTTP://h:1/shop").as_deref(), Some("http://h:1/v1/databases/shop"));
+        for path in ["some/dir", "./http://h", "/a://b", "://b", "1a://b"] {
+            assert_eq!(base(path), None, "{path}");
+        }
+        for place in ["htp://h/shop", "s3://bucket", "postgres://app:secret@db/shop"] {
+            let said = Remote::find(Path::new(place)).unwrap_err().message();
+            assert!(said.contains("begins with http:// or https://"), "{said}");
+        }
         #[cfg(feature = "tls")]
         assert_eq!(base("https://h/shop").as_deref(), Some("https://h/v1/databases/shop"));
         #[cfg(not(feature = "tls"))]

@@ -20,7 +20,7 @@ pub struct ScheduleArgs {
           value_parser = parse_interval)]
     backup_every: Duration,
     /// Keep backups that are younger than TIME, as in 7d, or the newest N, as in 30, and those on which they build; the
-    /// newest backup is always kept
+    /// newest backup is always kept, and so are those of a dropped database that had the same name
     #[arg(long, value_name = "TIME|N", default_value = "7d", env = "PANDO_BACKUP_KEEP",
           value_parser = parse_retention)]
     backup_keep: Retention,

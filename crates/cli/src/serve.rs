@@ -7,6 +7,7 @@ use crate::failure::{Doing, Failure, Outcome};
 use crate::logging::{self, Level};
 use crate::open::WriteArgs;
 use crate::output::say;
+use crate::remote::refuse_address;
 use crate::schedule::ScheduleArgs;
 use crate::settings;
 #[cfg(feature = "ship")]
@@ -334,6 +335,10 @@ fn settings_of(words: Vec<OsString>) -> Vec<server::Setting> {
 }
 
 fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
+    refuse_address(
+        &args.dir,
+        "name the directory of the databases; --listen sets the address of the server",
+    )?;
     args.check()?;
     let source = args.source(&args.dir)?;
     let mut config = Config::new(&args.dir);

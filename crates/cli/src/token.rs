@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, FormatArgs, Rows, say};
+use crate::remote::refuse_address;
 use crate::text;
 use clap::{Args, Subcommand, ValueEnum};
 use pando::{Error, ErrorKind};
@@ -79,6 +80,8 @@ enum ScopeName {
 
 /// Runs `pando token`.
 pub fn run(args: &TokenArgs) -> Outcome {
+    let (Action::Create { dir, .. } | Action::List { dir, .. } | Action::Revoke { dir, .. }) = &args.action;
+    refuse_address(dir, "run it on the server's machine with the served directory")?;
     match &args.action {
         Action::Create { dir, name, scope, database, rate, concurrency, expires_in } => {
             let scope = match scope {

@@ -13,16 +13,30 @@ pub const SHORT_BYTES: u64 = 1 << 20;
 /// The length from which progress is shown.
 const SLOW_BYTES: u64 = 64 << 20;
 
+/// The source of a value.
+pub struct Input {
+    pub bytes: Box<dyn Read>,
+    /// The length of a long value; `None` if it is short, or not known.
+    pub long_bytes: Option<u64>,
+}
+
 /// Opens the source of a value: standard input for `-`, else a file. Progress is shown on standard error if that is a
 /// terminal and the length is not known to be small.
-pub fn input(path: &Path) -> Outcome<Box<dyn Read>> {
+pub fn input(path: &Path) -> Outcome<Input> {
     if path == Path::new("-") {
-        return Ok(Box::new(progress(None).wrap_read(io::stdin())));
+        return Ok(Input { bytes: Box::new(progress(None).wrap_read(io::stdin())), long_bytes: None });
     }
     let refused = |cause| Failure::system(format_args!("open {}", path.display()), cause);
     let file = File::open(path).map_err(refused)?;
-    let bytes = file.metadata().map_err(refused)?.len();
-    Ok(Box::new(progress(Some(bytes)).wrap_read(file)))
+    let metadata = file.metadata().map_err(refused)?;
+    let bar = progress(Some(metadata.len()));
+    if !metadata.is_file() || metadata.len() <= SHORT_BYTES {
+        // Files that the kernel makes up say that they are empty.
+        return Ok(Input { bytes: Box::new(bar.wrap_read(file)), long_bytes: None });
+    }
+    // What is appended from now on is not a part of the value.
+    let bytes = Box::new(bar.wrap_read(file.take(metadata.len())));
+    Ok(Input { bytes, long_bytes: Some(metadata.len()) })
 }
 
 /// Writes a whole value, of `bytes` bytes if that is known, and returns its last byte.

@@ -9,8 +9,8 @@ use crate::store::is_of_store;
 use crate::store::without_postgres;
 use pando::remote::{Limits, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
 use pando::{
-    Budget, Builder, Database, Durability, ErrorKind, ReadSnapshot, Result, Snapshot, Table, TableOptions,
-    Transaction, ValueReader, WriteTables, limits,
+    Budget, Builder, Compression, Database, Durability, ErrorKind, Layout, ReadSnapshot, Result, Snapshot,
+    Table, TableOptions, Transaction, ValueReader, WriteTables, limits,
 };
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,17 @@ impl Target for Database {
     }
 
     fn ensure_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
-        self.ensure_table_with(name, options)
+        self.write(|tx| match (tx.table(name)?, options.layout) {
+            // A B+tree table that was an LSM table still has its compression, which no new B+tree table can get.
+            (None, Layout::BTree) if options.compression != Compression::None => {
+                let mut lsm = *options;
+                lsm.layout = Layout::Lsm;
+                let table = tx.create_table(name, &lsm)?;
+                tx.set_layout(&table, Layout::BTree)?;
+                tx.ensure_table_with(name, options)
+            }
+            _ => tx.ensure_table_with(name, options),
+        })
     }
 
     fn put_long(

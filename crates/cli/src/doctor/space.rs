@@ -145,9 +145,12 @@ fn log_held(figures: &Figures) -> Vec<Finding> {
         text::size(file_bytes),
         text::size(needed_bytes)
     );
-    let advice = "Let the consumer catch up, or drop it if nothing reads it any longer. The option \
-                  `max_changes_bytes` (1 GiB; only a program can set it) bounds what is kept: beyond it, \
-                  slow readers have to begin again.";
+    let advice = format!(
+        "Let the consumer catch up, or drop it if nothing reads it any longer: `{}`. The option \
+         `max_changes_bytes` (1 GiB; only a program can set it) bounds what is kept: beyond it, slow readers \
+         have to begin again.",
+        figures.command("consumers", "--drop NAME")
+    );
     vec![Finding::warning("log-held", what, advice)]
 }
 
@@ -160,9 +163,12 @@ fn consumers(figures: &Figures) -> Vec<Finding> {
         let name = &consumer.name;
         if consumer.is_lost {
             let what = format!("The consumer {name:?} has lost its position: the log kept too much for it.");
-            let advice = "Copy the data to it again, drop the consumer and create it anew. If it may be \
-                          offline for that long again, let a program open the database with a larger \
-                          `max_changes_bytes`; `pando serve` keeps 1 GiB.";
+            let advice = format!(
+                "Drop the consumer (`{}`), create it again, and then copy the data to it. If it may be \
+                 offline for that long again, let a program open the database with a larger \
+                 `max_changes_bytes`; `pando serve` keeps 1 GiB.",
+                figures.command("consumers", "--drop NAME")
+            );
             return Some(Finding::critical("consumer-lost", what, advice));
         }
         if consumer.lag_commits < LATE_COMMITS {

@@ -4,6 +4,7 @@ use super::bucket;
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
 use crate::output::{self, Cell, FormatArgs};
+use crate::remote::refuse_address;
 use crate::signals;
 use crate::text;
 use clap::Args;
@@ -99,6 +100,8 @@ const LAST_TRY: Duration = Duration::from_secs(60);
 
 /// Runs `pando ship`.
 pub fn run(args: &ShipArgs) -> Outcome {
+    let instead = "name a directory on this machine; a server ships with `pando serve --ship URL`";
+    refuse_address(&args.dir, instead)?;
     if let Some(url) = args.url.to_str() {
         bucket::check_outside(url, &args.dir, "the directory of the database")?;
     }

@@ -84,7 +84,8 @@ pub struct SqlArgs {
 /// Runs `pando sql`.
 pub fn run(args: &SqlArgs) -> Outcome {
     let mut show = Show::new(args.format.format(), args.timing);
-    if let Some(remote) = Remote::find(&args.dir)? {
+    let is_of_store = store::is_of_store(&args.dir);
+    if let Some(remote) = if is_of_store { None } else { Remote::find(&args.dir)? } {
         if args.from_sqlite.is_some() || args.to_sqlite.is_some() {
             let message = "--from-sqlite and --to-sqlite work on a directory, not on a server";
             return Err(Failure::Usage(message.to_owned()));

@@ -1,6 +1,7 @@
 //! `backup` and `restore`, as a user runs them.
 
 use crate::common::{failure, pando, pando_with, stdout, text};
+use pando::Database;
 use std::fs;
 use std::path::Path;
 
@@ -141,4 +142,84 @@ fn a_rate_at_which_a_backup_would_never_end_is_refused() {
     }
     assert!(!Path::new(&folder).exists(), "nothing was begun");
     stdout(pando(["backup", &db, &folder, "--rate", "64K"]));
+}
+
+#[test]
+fn backups_of_another_database_in_the_folder_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other, folder) =
+        (path(dir.path(), "one"), path(dir.path(), "other"), path(dir.path(), "backups"));
+    for db in [&one, &other, &other] {
+        put(db, "k", db);
+        stdout(pando(["backup", db, &folder, "--keep", "1"]));
+    }
+    let names = |folder: &str| {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&folder), ["backup-000001-full", "backup-000003-full", "backups.lock"]);
+    let target = path(dir.path(), "restored");
+    stdout(pando(["restore", &folder, &target, "--at", "1"]));
+    assert_eq!(scan(&target), scan(&one));
+}
+
+#[test]
+fn a_refused_backup_makes_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, folder) = (path(dir.path(), "db"), path(dir.path(), "backups"));
+    put(&db, "k", "v");
+    let open = Database::open(&db).unwrap();
+    let said = failure(pando(["backup", &db, &folder]), 4);
+    assert!(said.contains("back it up through its server"), "{said}");
+    assert!(!Path::new(&folder).exists());
+    open.close().unwrap();
+    let said = failure(pando(["backup", &db, "s3://bucket/backups"]), 2);
+    assert!(said.contains("`pando ship`") && !Path::new("s3:").exists(), "{said}");
+}
+
+#[test]
+fn advice_about_a_folder_is_not_about_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, folder) = (path(dir.path(), "db"), path(dir.path(), "backups"));
+    put(&db, "k", "v");
+    stdout(pando(["backup", &db, &folder]));
+    let lock = fs::File::open(path(dir.path(), "backups/backups.lock")).unwrap();
+    lock.lock().unwrap();
+    let said = failure(pando(["backup", &db, &folder]), 4);
+    assert!(said.contains("is adding a backup to") && !said.contains("help:"), "{said}");
+    drop(lock);
+
+    let file = path(dir.path(), "backups/backup-000001-full");
+    let bytes = fs::read(&file).unwrap();
+    for wrong in [&bytes[..bytes.len() / 2], b"text"] {
+        fs::write(&file, wrong).unwrap();
+        for words in [&["--incremental", &folder][..], &["--since", &file, "-"]] {
+            let said = failure(pando([&["backup", &db], words].concat()), 3);
+            assert!(said.contains("backup-000001-full") && said.contains("take a full backup"), "{said}");
+            assert!(!said.contains("salvage") && !said.contains("directory of a Pando"), "{said}");
+        }
+    }
+    stdout(pando(["backup", &db, &folder]));
+    stdout(pando(["backup", &db, &folder, "--incremental"]));
+}
+
+#[test]
+fn a_killed_restore_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, folder, target) =
+        (path(dir.path(), "db"), path(dir.path(), "backups"), path(dir.path(), "restored"));
+    put(&db, "k", "v");
+    stdout(pando(["backup", &db, &folder]));
+    fs::create_dir(&target).unwrap();
+    for left in ["lock", "log-0000000000000001", "data.restore"] {
+        fs::write(path(Path::new(&target), left), b"").unwrap();
+    }
+    let said = failure(pando(["restore", &folder, &target]), 1);
+    assert!(said.contains("unfinished restore") && said.contains("delete the directory"), "{said}");
+    fs::remove_dir_all(&target).unwrap();
+    stdout(pando(["restore", &folder, &target]));
 }

@@ -70,6 +70,27 @@ pub fn fill(db: &Database, seed: u64, max_key_bytes: u64) {
 }
 
 #[test]
+fn a_table_that_was_an_lsm_table_keeps_its_compression() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (path(dir.path(), "from"), path(dir.path(), "to"));
+    text(pando(["put", &from, "t", "a", "b", "--layout", "lsm", "--compression", "lz4"]));
+    text(pando(["layout", &from, "t", "btree"]));
+    text(pando(["copy", &from, &to]));
+    assert!(contents(&to) == contents(&from));
+    text(pando(["check", &to]));
+    let db = Database::open(&to).unwrap();
+    let table = db.table("t").unwrap().unwrap();
+    assert_eq!((table.layout(), table.compression()), (Layout::BTree, Compression::Lz4));
+    db.checkpoint().unwrap();
+    db.check().unwrap();
+    db.close().unwrap();
+    // A second copy into it takes the table as it is.
+    text(pando(["put", &from, "t", "c", "d"]));
+    let said = failure(pando(["copy", &from, &to]), 2);
+    assert!(!said.contains("layout"), "{said}");
+}
+
+#[test]
 fn a_directory_is_copied_with_layouts_pages_of_another_size_and_long_values() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (path(dir.path(), "from"), path(dir.path(), "to"));

@@ -5,6 +5,7 @@
 extern crate postgres as pando_postgres;
 extern crate rows as pando_rows;
 
+mod advice;
 mod advise;
 mod backup;
 mod beside;

@@ -279,3 +279,22 @@ fn a_server_runs_the_sql_that_a_directory_runs() {
     let output = command.args(["sql", &url, "--format", "csv"]).stdin(std::fs::File::open(&script).unwrap());
     assert_eq!(String::from_utf8_lossy(&output.output().unwrap().stdout), "name\n\"le\"\"mon\"\nsloe\n");
 }
+
+#[test]
+fn a_file_over_the_limit_is_refused_before_it_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&dir.path().join("served"), &["--max-body", "2M"]);
+    let url = format!("http://{}/d", server.address);
+    let file = dir.path().join("file");
+    let put = |bytes: u64| {
+        std::fs::File::create(&file).unwrap().set_len(bytes).unwrap();
+        pando(["put", &url, "t", "k", "--file", file.to_str().unwrap()])
+    };
+    let said = failure(put(300 << 20), 1);
+    assert!(said.contains("(413)") && said.contains("2097152"), "{said}");
+    assert!(put(3 << 19).status.success());
+    assert_eq!(pando(["get", &url, "t", "k"]).stdout.len(), 3 << 19);
+    // What the kernel makes up says that it is empty.
+    assert!(pando(["put", &url, "t", "k", "--file", "/proc/self/cmdline"]).status.success());
+    assert!(!pando(["get", &url, "t", "k"]).stdout.is_empty());
+}

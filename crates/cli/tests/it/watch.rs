@@ -358,3 +358,39 @@ fn a_stream_of_selected_rows_ends_beside_a_busy_table() {
         assert!(shown.last().unwrap()["position"].as_u64() > Some(0), "{shown:?}");
     });
 }
+
+#[test]
+fn consumers_are_listed_and_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    text(pando(["put", path, "t", "a", "v"]));
+    text(pando(["watch", path, "--consumer", "typo"]));
+    text(pando(["watch", path, "--consumer", "two words/ü"]));
+    let listed =
+        |at: &str| -> Value { serde_json::from_str(&text(pando(["consumers", at, "--json"]))).unwrap() };
+    let position = listed(path)[0]["position"].as_u64().unwrap();
+    let one = |name: &str| json!({ "consumer": name, "position": position, "state": "kept" });
+    assert_eq!(listed(path), json!([one("two words/ü"), one("typo")]));
+    let shown = text(pando(["consumers", path]));
+    assert!(shown.starts_with("consumer") && shown.contains("typo"), "{shown}");
+    text(pando(["consumers", path, "--drop", "typo"]));
+    assert_eq!(listed(path), json!([one("two words/ü")]));
+    assert!(failure(pando(["consumers", path, "--drop", "typo"]), 1).contains("no consumer \"typo\""));
+    failure(pando(["consumers", path, "--drop", "typo", "--json"]), 2);
+
+    // While another process writes, its server has the consumers.
+    let db = Database::open(path).unwrap();
+    for words in [&["consumers", path][..], &["consumers", path, "--drop", "typo"]] {
+        failure(pando(words), 4);
+    }
+    db.close().unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let (server, address) = started(dir.path());
+    let name = "/v1/databases/d/consumers/two%20words%2F%C3%BC";
+    assert_eq!(server.connect().ask("PUT", name, &[], b"").status, 201);
+    assert_eq!(listed(&address)[0]["consumer"], "two words/ü");
+    text(pando(["consumers", &address, "--drop", "two words/ü"]));
+    assert_eq!(listed(&address), json!([]));
+    failure(pando(["--url", &address, "consumers", "--drop", "two words/ü"]), 1);
+}

@@ -79,7 +79,7 @@ impl BackupInfo {
     /// # }
     /// ```
     pub fn identity(&self) -> Identity {
-        Identity { database: self.header.database.0, fork: self.header.fork }
+        self.header.identity()
     }
 
     /// Returns whether the backup is full, that is, complete in itself.
@@ -269,7 +269,17 @@ impl Backups {
 
     /// Keeps others from adding and removing backups until the lock is dropped.
     pub(super) fn lock(&self) -> Result<Box<dyn Lock>> {
-        self.dir.lock(LOCK)
+        self.dir.lock(LOCK).map_err(|error| match error.kind() {
+            ErrorKind::Locked => {
+                let what = format!(
+                    "another process is adding a backup to {}, or removing old ones; run one backup into a \
+                     folder at a time",
+                    self.dir.describe()
+                );
+                Error::new(ErrorKind::Locked, what).caused_by(error)
+            }
+            _ => error,
+        })
     }
 
     pub(super) fn remove(&self, name: &str) -> Result<()> {

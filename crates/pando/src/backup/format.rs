@@ -38,6 +38,7 @@
 //!
 //! Nothing follows the end record, except that in a stream the next backup of the chain follows.
 
+use crate::Identity;
 use base::checksum::{self, Running};
 use base::codec::{Reader, Writer};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result};
@@ -76,6 +77,11 @@ pub(super) struct Base {
 }
 
 impl Header {
+    /// Returns the identity that the database had.
+    pub fn identity(&self) -> Identity {
+        Identity { database: self.database.0, fork: self.fork }
+    }
+
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Vec::with_capacity(HEADER_BYTES);
         let base = self.base.unwrap_or(Base { id: 0, hash: 0, checkpoint: CheckpointNo(0) });

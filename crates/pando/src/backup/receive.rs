@@ -84,6 +84,7 @@ impl Backups {
         }
         Ok(BackupReport {
             name: Some(addition.publish()?),
+            identity: header.identity(),
             is_full: base.is_none(),
             commit: header.commit.0,
             checkpoint: header.checkpoint.0,

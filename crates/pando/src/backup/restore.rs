@@ -176,16 +176,27 @@ fn not_complete(name: &str) -> Error {
     Error::corruption(format!("{name}: expected a backup, found nothing"))
 }
 
+/// The data file of a restore that is not complete.
+const UNFINISHED: &str = "data.restore";
+
 /// Returns the directory `path`, which is created if it does not exist. It must be empty; an unlocked lock file does
 /// not count.
 fn empty_dir(path: &Path) -> Result<Arc<dyn Dir>> {
     let dir = OsDir::create(path)?;
     let listed =
         std::fs::read_dir(path).map_err(|cause| Error::io(format!("list {}", path.display()), cause))?;
-    match listed.filter_map(|entry| entry.ok()).find(|entry| entry.file_name() != "lock") {
+    let names: Vec<_> = listed.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+    let path = path.display();
+    if names.iter().any(|name| name == UNFINISHED) {
+        let message = format!(
+            "{path} has an unfinished restore, {UNFINISHED:?}: if no restore is running there, delete the \
+             directory and begin again"
+        );
+        return Err(Error::new(ErrorKind::Exists, message));
+    }
+    match names.iter().find(|name| *name != "lock") {
         None => Ok(Arc::new(dir)),
-        Some(entry) => {
-            let (path, name) = (path.display(), entry.file_name());
+        Some(name) => {
             let message = format!("{path} is not empty: it has {name:?}; name a new or empty directory");
             Err(Error::new(ErrorKind::Exists, message))
         }

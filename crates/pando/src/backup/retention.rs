@@ -1,11 +1,14 @@
 //! Retention: which backups of a folder are kept, and the removal of the others.
 //!
-//! 1. A backup on which a kept one builds is kept as well. So every backup that remains can be restored.
-//! 2. The newest backup that is not damaged is always kept.
-//! 3. Damaged backups stay: what they hold is not known, and `salvage` may read a part of it.
-//! 4. Backups are removed newest first. After a crash in between, each that remains still has its base.
+//! 1. Only backups of the named database are removed, and only those are counted. A folder may have the only backup of
+//!    another database.
+//! 2. A backup on which a kept one builds is kept as well. So every backup that remains can be restored.
+//! 3. The newest backup that is not damaged is always kept.
+//! 4. Damaged backups stay: what they hold is not known, and `salvage` may read a part of it.
+//! 5. Backups are removed newest first. After a crash in between, each that remains still has its base.
 
 use super::folder::{BackupEntry, BackupInfo, Backups};
+use crate::Identity;
 use base::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -21,8 +24,9 @@ pub enum Retention {
 }
 
 impl Backups {
-    /// Removes the backups that `keep` does not select and on which no kept one builds. Returns the names of the
-    /// removed files. The newest backup always stays, and so do damaged ones. `now` is the time against which ages are
+    /// Removes the backups of the database `of` that `keep` does not select and on which no kept one builds. Returns
+    /// the names of the removed files. The newest backup of the database always stays, and so do damaged backups and
+    /// those of other databases. A restored copy counts as the same database. `now` is the time against which ages are
     /// computed. O(backups).
     ///
     /// ```
@@ -33,7 +37,11 @@ impl Backups {
     /// for _ in 0..3 {
     ///     db.backup_to(&backups, pando::BackupOptions::default())?;
     /// }
-    /// let removed = backups.prune(pando::Retention::Newest(2), std::time::SystemTime::now())?;
+    /// let removed = backups.prune(
+    ///     db.identity(),
+    ///     pando::Retention::Newest(2),
+    ///     std::time::SystemTime::now(),
+    /// )?;
     /// assert_eq!(removed, ["backup-000001-full"]);
     /// # Ok(())
     /// # }
@@ -41,11 +49,12 @@ impl Backups {
     ///
     /// # Errors
     /// `Locked` if a backup is being added to the folder; `Io` if a file cannot be read or removed.
-    pub fn prune(&self, keep: Retention, now: SystemTime) -> Result<Vec<String>> {
+    pub fn prune(&self, of: Identity, keep: Retention, now: SystemTime) -> Result<Vec<String>> {
         let lock = self.lock()?;
         let entries = self.list()?;
+        let intact = entries.iter().filter_map(|entry| Some((entry, entry.info.as_ref().ok()?)));
         let intact: Vec<(&BackupEntry, &BackupInfo)> =
-            entries.iter().filter_map(|entry| Some((entry, entry.info.as_ref().ok()?))).collect();
+            intact.filter(|(_, info)| info.header.database.0 == of.database).collect();
         let needed = needed(&intact, keep, now);
         let mut removed = Vec::new();
         for (entry, info) in intact.into_iter().rev() {

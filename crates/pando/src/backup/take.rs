@@ -8,6 +8,7 @@ use super::channel::{InFile, Sink, Stream};
 use super::folder::{BackupInfo, Backups};
 use super::format::{Base, Header, Kind, Totals};
 use super::writer::Writer;
+use crate::Identity;
 use crate::database::Database;
 use crate::progress::ProgressResult;
 use base::env::Random;
@@ -101,6 +102,8 @@ pub struct BackupProgress {
 pub struct BackupReport {
     /// The name of the backup's file in the folder; `None` for a stream.
     pub name: Option<String>,
+    /// The [identity](Database::identity) of the database.
+    pub identity: Identity,
     /// Whether the backup is full, that is, complete in itself.
     pub is_full: bool,
     /// The number of the last commit in the backup. The backup holds what a snapshot of that commit sees.
@@ -215,6 +218,7 @@ fn take(db: &Database, options: BackupOptions<'_>, sink: &mut dyn Sink) -> Resul
     let Totals { commits, pages, .. } = writer.end()?;
     Ok(BackupReport {
         name: None,
+        identity: header.identity(),
         is_full: base.is_none(),
         commit: header.commit.0,
         checkpoint: header.checkpoint.0,

@@ -82,7 +82,7 @@ fn what_is_kept_can_be_restored_and_what_is_not_needed_goes() {
                 false => Retention::Younger(Duration::from_secs(number * 3600)),
             };
             let before = names(&backups);
-            let removed = backups.prune(keep, at(hour)).unwrap();
+            let removed = backups.prune(db.identity(), keep, at(hour)).unwrap();
             let after = names(&backups);
             let expected = kept(&before, keep, hour, &written);
             assert_eq!(after, expected, "seed {seed}, hour {hour}, {keep:?}");
@@ -111,14 +111,14 @@ fn damaged_backups_stay_and_a_busy_folder_is_left_alone() {
     dir.remove("backup-000001-full").unwrap();
     dir.create("backup-000001-full").unwrap().write_at(&bytes[..bytes.len() / 2], 0).unwrap();
     let lock = dir.lock("backups.lock").unwrap();
-    let refused = backups.prune(Retention::Newest(1), at(3)).unwrap_err();
+    let refused = backups.prune(db.identity(), Retention::Newest(1), at(3)).unwrap_err();
     assert_eq!((refused.kind(), names(&backups).len()), (ErrorKind::Locked, 3));
     drop(lock);
-    assert_eq!(backups.prune(Retention::Newest(1), at(3)).unwrap(), ["backup-000002-full"]);
+    assert_eq!(backups.prune(db.identity(), Retention::Newest(1), at(3)).unwrap(), ["backup-000002-full"]);
     assert_eq!(names(&backups), ["backup-000001-full", "backup-000003-full"]);
     // The clock was set back: nothing is old.
     add(&db, &backups, 9, true);
-    assert_eq!(backups.prune(Retention::Younger(Duration::ZERO), at(2)).unwrap().len(), 0);
+    assert_eq!(backups.prune(db.identity(), Retention::Younger(Duration::ZERO), at(2)).unwrap().len(), 0);
 }
 
 #[test]
@@ -129,10 +129,32 @@ fn a_folder_takes_one_backup_at_a_time() {
     let mut refusals = Vec::new();
     let mut meanwhile = |_| {
         refusals.push(db.backup_to(&backups, BackupOptions::default()).map(drop));
-        refusals.push(backups.prune(Retention::Newest(1), at(0)).map(drop));
+        refusals.push(backups.prune(db.identity(), Retention::Newest(1), at(0)).map(drop));
     };
     db.backup_to(&backups, BackupOptions::default().progress(&mut meanwhile)).unwrap();
     let kinds: Vec<_> = refusals.into_iter().map(|refused| refused.unwrap_err().kind()).collect();
     assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == ErrorKind::Locked), "{kinds:?}");
     assert_eq!(names(&backups), ["backup-000001-full"]);
+}
+
+#[test]
+fn backups_of_other_databases_stay_and_are_not_counted() {
+    let [one, other] = [(); 2].map(|()| small().create_in(Arc::new(MemDir::new())).unwrap());
+    let backups = Backups::in_dir(Arc::new(MemDir::new()));
+    add(&one, &backups, 0, true);
+    for hour in 1..3 {
+        add(&other, &backups, hour, true);
+    }
+    let newest = Retention::Newest(1);
+    assert_eq!(backups.prune(other.identity(), newest, at(3)).unwrap(), ["backup-000002-full"]);
+    assert_eq!(backups.prune(other.identity(), Retention::Younger(Duration::ZERO), at(9)).unwrap().len(), 0);
+    // The newest of each database stays, wherever it is in the folder.
+    assert_eq!(backups.prune(one.identity(), newest, at(3)).unwrap().len(), 0);
+    assert_eq!(names(&backups), ["backup-000001-full", "backup-000003-full"]);
+    let target: Arc<dyn Dir> = Arc::new(MemDir::new());
+    pando::restore_in(&backups, Some("1"), Arc::clone(&target)).unwrap();
+    // A restored copy is the same database.
+    let copy = small().open_in(target).unwrap();
+    add(&copy, &backups, 4, true);
+    assert_eq!(backups.prune(copy.identity(), newest, at(4)).unwrap(), ["backup-000001-full"]);
 }

@@ -75,7 +75,8 @@ impl Store {
                 .map_or_else(|_| String::new(), |oldest| format!(" of commit {oldest} or later"));
             let message = format!(
                 "consumer {name:?} has lost its position after commit {}: the changes that it had to read \
-                 are no longer kept; drop it, and begin again with a copy of the database{oldest}",
+                 are no longer kept; drop it (`pando consumers DIR --drop NAME`), and begin again with a \
+                 copy of the database{oldest}",
                 known.hold.held().last.0
             );
             return Err(Error::new(ErrorKind::TooOld, message));

@@ -217,6 +217,12 @@ fn find_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<(Arc<dyn File>
 
 #[cold]
 fn no_seat(error: Error) -> Error {
+    if error.kind() == ErrorKind::Full {
+        return error.within(
+            "another process has the database open for writing; reading beside it needs a small file in the \
+             directory, for which the disk has no room",
+        );
+    }
     let what = "another process has the database open for writing; reading beside it needs permission to \
                 create files in the directory";
     Error::new(ErrorKind::Locked, what).caused_by(error)
@@ -295,6 +301,7 @@ impl Follower {
             pin_newest(&*store.data, &mut seat)?;
             *self.seat() = seat;
         }
+        self.seat().write_again()?;
         if self.must_expire {
             store.expire_older_views();
             self.take_newest_checkpoint()?;

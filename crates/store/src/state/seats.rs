@@ -26,6 +26,10 @@
 //!
 //! A seat that keeps too much is removed. The reader notices that its file does not exist, gives up its snapshots, and
 //! takes another seat. What it needed is not freed before the next look, which gives it the time.
+//!
+//! # On a full disk
+//! A seat may keep more than its reader needs. So if the disk has no room for a new need, the seat stays as it is: a
+//! new one is empty, and keeps everything. The reader writes the need as soon as there is room.
 
 use base::codec::{Reader, Writer};
 use base::env::Random;
@@ -91,7 +95,10 @@ pub(crate) struct Seat {
     dir: Arc<dyn Dir>,
     database: DatabaseId,
     file: Arc<dyn File>,
+    /// What the file keeps.
     needed: Needed,
+    /// What the file did not get, because the disk is full.
+    unwritten: Option<Needed>,
     /// The process that took the seat. A forked child has the same file, which only its parent may remove.
     origin: Origin,
     _lock: Box<dyn Lock>,
@@ -110,8 +117,15 @@ impl Seat {
             // Between these two calls a writer may take the file for that of a reader that ended.
             match dir.lock_existing(&name) {
                 Ok(lock) => {
-                    let (dir, needed) = (Arc::clone(dir), Needed::EVERYTHING);
-                    return Ok(Seat { dir, database, file, needed, origin: Origin::here(), _lock: lock });
+                    return Ok(Seat {
+                        dir: Arc::clone(dir),
+                        database,
+                        file,
+                        needed: Needed::EVERYTHING,
+                        unwritten: None,
+                        origin: Origin::here(),
+                        _lock: lock,
+                    });
                 }
                 Err(_) => continue,
             }
@@ -121,16 +135,33 @@ impl Seat {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Writes what the reader needs from now on.
+    /// Writes what the reader needs from now on. If the disk is full, and the seat keeps that and more, it stays as it
+    /// is.
     ///
     /// # Errors
     /// Those of writing.
     pub fn set(&mut self, needed: Needed) -> Result<()> {
-        if needed != self.needed {
-            self.file.write_at(&needed.encode(self.database), 0)?;
-            self.needed = needed;
+        self.unwritten = None;
+        if needed == self.needed {
+            return Ok(());
+        }
+        match self.file.write_at(&needed.encode(self.database), 0) {
+            Ok(()) => self.needed = needed,
+            // A part that was written is not a seat, and keeps everything.
+            Err(error) if error.kind() == ErrorKind::Full && self.needed.or(needed) == self.needed => {
+                self.unwritten = Some(needed);
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Writes what the disk had no room for.
+    ///
+    /// # Errors
+    /// As for [`Seat::set`].
+    pub fn write_again(&mut self) -> Result<()> {
+        self.unwritten.map_or(Ok(()), |needed| self.set(needed))
     }
 
     /// Returns whether the writer removed the seat: what it kept may be freed soon. It takes a few system calls.
@@ -195,6 +226,7 @@ pub(crate) fn revoke_before(dir: &dyn Dir, database: DatabaseId, checkpoint: Che
 mod tests {
     use super::*;
     use io::MemDir;
+    use io::sim::{CallKind, Fault, FaultError, SimDisk};
 
     fn seats(dir: &Arc<dyn Dir>) -> usize {
         dir.list().unwrap().iter().filter(|name| name.starts_with(SEAT_PREFIX)).count()
@@ -220,6 +252,32 @@ mod tests {
         assert!(!one.is_lost());
         revoke_before(&*dir, database, CheckpointNo(9)).unwrap();
         assert!(one.is_lost() && all() == Needed::NOTHING);
+    }
+
+    #[test]
+    fn on_a_full_disk_a_seat_keeps_what_it_kept() {
+        let (disk, database) = (SimDisk::new(), DatabaseId(5));
+        let dir = disk.dir();
+        let all = || needed(&*dir, database).unwrap();
+        disk.set_capacity(disk.used_bytes());
+        let mut seat = Seat::take(&dir, database, &mut Random::seeded(1)).unwrap();
+        let first = Needed { checkpoint: CheckpointNo(8), segment: 3 };
+        seat.set(first).unwrap();
+        seat.write_again().unwrap();
+        assert_eq!((all(), seat.needed), (Needed::EVERYTHING, Needed::EVERYTHING));
+        disk.set_capacity(None);
+        seat.write_again().unwrap();
+        assert_eq!((all(), seat.unwritten), (first, None));
+        // A copy-on-write file system has no room for the same bytes either.
+        let fault =
+            || disk.inject(Fault { call: CallKind::Write, nth: 1, sticky: false, error: FaultError::Full });
+        fault();
+        seat.set(Needed { checkpoint: CheckpointNo(9), segment: 3 }).unwrap();
+        assert_eq!(all(), first);
+        disk.clear_faults();
+        fault();
+        let older = Needed { checkpoint: CheckpointNo(9), segment: 2 };
+        assert_eq!(seat.set(older).unwrap_err().kind(), ErrorKind::Full, "the seat does not keep segment 2");
     }
 
     #[test]

@@ -268,3 +268,29 @@ fn what_is_acknowledged_while_the_writer_closes_is_shown() -> Result<()> {
     assert_eq!(get(&read, b"k")?, Some(b"v".to_vec()));
     Ok(())
 }
+
+#[test]
+fn on_a_full_disk_readers_open_and_follow() -> Result<()> {
+    let disk = SimDisk::new();
+    let dir = disk.dir();
+    let store = writer(&dir)?;
+    let table = create(&store)?;
+    write(&store, |tx| tx.put(&table, b"k", b"old"))?;
+    store.checkpoint()?;
+    disk.set_capacity(disk.used_bytes());
+    let (reader, mut follower) = reader(&dir, 4 << 20)?;
+    assert_eq!(get(&reader, b"k")?.as_deref(), Some(&b"old"[..]));
+    write(&store, |tx| tx.delete(&table, b"k"))?;
+    assert!(follower.catch_up()?);
+    assert_eq!(get(&reader, b"k")?, None);
+    let seat = || -> Result<u64> {
+        let names = dir.list()?;
+        dir.open_to_read(names.iter().find(|name| name.starts_with("reader-")).expect("it reads"))?.len()
+    };
+    follower.tick(Duration::ZERO)?;
+    assert_eq!(seat()?, 0, "there is no room for it");
+    disk.set_capacity(None);
+    follower.tick(Duration::from_millis(250))?;
+    assert_eq!(seat()?, 48);
+    Ok(())
+}
