@@ -1,4 +1,5 @@
 //! The integration tests of this crate, in one program.
 
 mod round_trip;
+mod keys;
 mod hostile;
