@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one program.
 
 mod round_trip;
+mod conversions;
 mod keys;
 mod hostile;
