@@ -5,13 +5,13 @@
 
 #[cfg(feature = "parquet")]
 use crate::footer;
+#[cfg(feature = "parquet")]
+use crate::groups::Groups;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileReader, StreamDecoder};
 use arrow_schema::SchemaRef;
 use pando::{Error, ErrorKind, Result};
-#[cfg(feature = "parquet")]
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -20,9 +20,6 @@ use std::path::Path;
 #[cfg(feature = "parquet")]
 use std::sync::Arc;
 
-/// The rows of a batch of Parquet.
-#[cfg(feature = "parquet")]
-const BATCH_ROWS: usize = 1024;
 /// The bytes that are read of a stream at once.
 const PIECE_BYTES: usize = 64 << 10;
 /// The most bytes of a stream for one batch.
@@ -42,7 +39,7 @@ pub struct Batches<'a> {
 
 enum Source<'a> {
     #[cfg(feature = "parquet")]
-    Parquet(Box<ParquetRecordBatchReader>),
+    Parquet(Box<Groups>),
     File(Box<FileReader<BufReader<File>>>),
     Stream(Box<Stream<'a>>),
 }
@@ -90,11 +87,9 @@ impl Batches<'static> {
         let checked = footer::check(&mut file).map_err(|cause| Error::io("read the footer", cause))?;
         checked.map_err(invalid)?;
         guarded(|| {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(invalid)?;
-            // The reader's own schema lacks the metadata.
-            let schema = Arc::clone(builder.schema());
-            let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(invalid)?;
-            Ok(Batches { schema, source: Source::Parquet(Box::new(reader)), done: false })
+            let groups = Groups::open(file)?;
+            let schema = Arc::clone(groups.schema());
+            Ok(Batches { schema, source: Source::Parquet(Box::new(groups)), done: false })
         })
     }
 
@@ -143,7 +138,7 @@ impl Iterator for Batches<'_> {
         }
         let next = guarded(|| match &mut self.source {
             #[cfg(feature = "parquet")]
-            Source::Parquet(reader) => reader.next().transpose().map_err(invalid),
+            Source::Parquet(groups) => groups.next_batch(),
             Source::File(reader) => reader.next().transpose().map_err(invalid),
             Source::Stream(stream) => match stream.early.take() {
                 Some(batch) => Ok(Some(batch)),
@@ -229,7 +224,7 @@ fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-fn invalid(error: impl fmt::Display) -> Error {
+pub(crate) fn invalid(error: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Invalid, "the file cannot be read as Arrow or Parquet").caused_by(error.to_string())
 }
 

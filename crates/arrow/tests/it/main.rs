@@ -3,4 +3,5 @@
 mod round_trip;
 mod conversions;
 mod keys;
+mod batches;
 mod hostile;
