@@ -23,11 +23,11 @@
 //! 1. `shape`: columns of tables, as fields of Arrow and back.
 //! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB ([`BatchBuilder`]), and batches to a file.
 //! 3. `guess`: the types of columns that are not declared, such as those of SQL results.
-//! 4. `footer`, `groups`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
+//! 4. `footer`, `groups`, `blocks`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
 //!
 //! A writer needs the memory of a batch, and for Parquet of a row group of at most 16 MiB in its encoded form. A reader
-//! needs that of a batch: for Parquet about 1 MiB, and for Arrow IPC as the file has it. Bytes from
-//! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic
+//! needs that of a batch: for Parquet about 1 MiB, and for Arrow IPC as the file has it, at most 512 MiB. Bytes from
+//! outside are never believed: lengths are checked here and by the readers of arrow-rs, and what they reject, or panic
 //! over, is an error of kind `Invalid`.
 //!
 //! Without the feature `parquet`, which is on by default, Parquet files are not recognized.
@@ -41,6 +41,7 @@ mod guess;
 mod footer;
 #[cfg(feature = "parquet")]
 mod groups;
+mod blocks;
 mod read;
 mod values;
 mod row_batches;

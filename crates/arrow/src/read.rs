@@ -1,8 +1,9 @@
 //! Batches of files and streams.
 //!
-//! The readers of arrow-rs check lengths and offsets before they use them, and reserve little before bytes arrive. What
-//! the decoder of a stream gathers for one batch is bounded here.
+//! The readers of arrow-rs check lengths and offsets before they use them. What they reserve before bytes arrive is
+//! checked before, by `footer` and `blocks`. What the decoder of a stream gathers for one batch is bounded here.
 
+use crate::blocks;
 #[cfg(feature = "parquet")]
 use crate::footer;
 #[cfg(feature = "parquet")]
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 /// The bytes that are read of a stream at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// The most bytes of a stream for one batch.
+/// The most bytes of a file or a stream of Arrow IPC for one batch.
 const MOST_BATCH_BYTES: usize = 512 << 20;
 /// The beginning of a file of Arrow IPC.
 const ARROW_FILE: &[u8] = b"ARROW1";
@@ -94,7 +95,9 @@ impl Batches<'static> {
     }
 
     /// Reads a file of Arrow IPC.
-    fn file(file: File) -> Result<Self> {
+    fn file(mut file: File) -> Result<Self> {
+        let checked = blocks::check(&mut file, MOST_BATCH_BYTES as u64);
+        checked.map_err(|cause| Error::io("read the footer", cause))?.map_err(invalid)?;
         guarded(|| {
             let reader = FileReader::try_new(BufReader::new(file), None).map_err(invalid)?;
             let schema = reader.schema();
