@@ -13,6 +13,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileReader, StreamDecoder};
 use arrow_schema::SchemaRef;
 use pando::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -20,6 +21,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 #[cfg(feature = "parquet")]
 use std::sync::Arc;
+use std::sync::Once;
 
 /// The bytes that are read of a stream at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -218,13 +220,37 @@ impl Stream<'_> {
     }
 }
 
+thread_local! {
+    /// Whether this thread runs a reader whose panics are errors.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs a reader of arrow-rs, whose panics over malformed bytes are errors here.
 fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
-    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+    silence_guarded_panics();
+    // A stream reads from an input of the caller, which may be guarded itself.
+    let before = IS_GUARDED.replace(true);
+    let read = panic::catch_unwind(AssertUnwindSafe(read));
+    IS_GUARDED.set(before);
+    read.unwrap_or_else(|_| {
         Err(Error::invalid(
             "the file is malformed: its reader stopped at a length or an offset that is impossible",
         ))
     })
+}
+
+/// Keeps the process's panic hook from reporting a panic that becomes an error: a user would take it for a defect.
+/// Other panics are reported as before.
+fn silence_guarded_panics() {
+    static SILENCE: Once = Once::new();
+    SILENCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_GUARDED.get() {
+                before(info);
+            }
+        }));
+    });
 }
 
 pub(crate) fn invalid(error: impl fmt::Display) -> Error {
@@ -234,5 +260,25 @@ pub(crate) fn invalid(error: impl fmt::Display) -> Error {
 impl fmt::Debug for Batches<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The only test here that calls `guarded`, whose first call finds the hook of this test.
+    #[test]
+    fn only_panics_that_become_errors_are_not_reported() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
+        panic::set_hook(Box::new(|_| {
+            REPORTED.fetch_add(1, Ordering::SeqCst);
+        }));
+        let read = guarded::<()>(|| panic!("an offset"));
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(REPORTED.load(Ordering::SeqCst), 0);
+        assert!(panic::catch_unwind(|| panic!("another")).is_err());
+        assert_eq!(REPORTED.load(Ordering::SeqCst), 1);
     }
 }
