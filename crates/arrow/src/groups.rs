@@ -1,8 +1,8 @@
 //! The row groups of a Parquet file, one after the other.
 //!
-//! The reader of arrow-rs returns batches with a number of rows that is fixed before it begins. Here that number depends
-//! on how long the rows of a group are, by the metadata of the file: a batch has about 1 MiB. The metadata has only
-//! averages. Rows that are much longer than the others of their group make longer batches.
+//! The reader of arrow-rs returns batches with a number of rows that is fixed before it begins. Here that number
+//! depends on how long the rows of a group are, by the metadata of the file: a batch has about 1 MiB. The metadata has
+//! only averages. Rows that are much longer than the others of their group make longer batches.
 
 use crate::read::invalid;
 use arrow_array::RecordBatch;
@@ -85,8 +85,8 @@ fn value_bytes(column: &ColumnChunkMetaData, rows: u64) -> u64 {
     }
 }
 
-/// Returns the most rows of a batch that a column allows whose dictionary could have a single long value, for which each
-/// row has only an index.
+/// Returns the most rows of a batch that a column allows whose dictionary could have a single long value, for which
+/// each row has only an index.
 fn dictionary_rows(column: &ColumnChunkMetaData) -> u64 {
     let has_dictionary = column.dictionary_page_offset().is_some();
     // If the writer gives the length of the values, the average is that of values, not of indexes.

@@ -65,8 +65,8 @@ fn fitted(found: &Found<'_>, kind: ColumnType) -> Result<Value<'static>, String>
     })
 }
 
-/// Returns the value at `row` of a column that was written from one of type *any*, which has the JSON of each value, for
-/// a column of this type.
+/// Returns the value at `row` of a column that was written from one of type *any*, which has the JSON of each value,
+/// for a column of this type.
 ///
 /// Errors: as for [`value`].
 pub(crate) fn any_value(array: &ArrayRef, row: usize, kind: ColumnType) -> Result<Value<'static>, String> {

@@ -59,8 +59,8 @@ pub(super) fn fitting<'d>(kind: ColumnType, default: &'d Value<'static>) -> Resu
 pub(super) fn stored<'v>(value: &'v Value<'_>, affinity: Affinity) -> Result<Field<'v>, &'static str> {
     let is_number = matches!(affinity, Affinity::Integer | Affinity::Numeric);
     let field = match value {
-        // A column that is declared as `BOOLEAN` has this affinity, and `TRUE` in SQL is 1. A column without a type keeps
-        // values as they are, so it has no truth.
+        // A column that is declared as `BOOLEAN` has this affinity, and `TRUE` in SQL is 1. A column without a type
+        // keeps values as they are, so it has no truth.
         Value::Bool(value) if is_number => Field::Integer((*value).into()),
         value => field_of(value).ok_or("a value that SQLite has no type for")?,
     };
