@@ -23,11 +23,12 @@
 //! 1. `shape`: columns of tables, as fields of Arrow and back.
 //! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB ([`BatchBuilder`]), and batches to a file.
 //! 3. `guess`: the types of columns that are not declared, such as those of SQL results.
-//! 4. `footer`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
+//! 4. `footer`, `groups`, `blocks`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
 //!
-//! Memory is bounded by a batch, and for Parquet by a row group of at most 16 MiB in its encoded form. Bytes from
-//! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic over, is
-//! an error of kind `Invalid`.
+//! A writer needs the memory of a batch, and for Parquet of a row group of at most 16 MiB in its encoded form. A reader
+//! needs that of a batch: for Parquet about 1 MiB, and for Arrow IPC as the file has it, at most 512 MiB. Bytes from
+//! outside are never believed: lengths are checked here and by the readers of arrow-rs, and what they reject, or panic
+//! over, is an error of kind `Invalid`.
 //!
 //! Without the feature `parquet`, which is on by default, Parquet files are not recognized.
 #![deny(missing_docs, unsafe_code)]
@@ -38,6 +39,9 @@ mod write;
 mod guess;
 #[cfg(feature = "parquet")]
 mod footer;
+#[cfg(feature = "parquet")]
+mod groups;
+mod blocks;
 mod read;
 mod values;
 mod row_batches;

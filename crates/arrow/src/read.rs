@@ -1,17 +1,19 @@
 //! Batches of files and streams.
 //!
-//! The readers of arrow-rs check lengths and offsets before they use them, and reserve little before bytes arrive. What
-//! the decoder of a stream gathers for one batch is bounded here.
+//! The readers of arrow-rs check lengths and offsets before they use them. What they reserve before bytes arrive is
+//! checked before, by `footer` and `blocks`. What the decoder of a stream gathers for one batch is bounded here.
 
+use crate::blocks;
 #[cfg(feature = "parquet")]
 use crate::footer;
+#[cfg(feature = "parquet")]
+use crate::groups::Groups;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileReader, StreamDecoder};
 use arrow_schema::SchemaRef;
 use pando::{Error, ErrorKind, Result};
-#[cfg(feature = "parquet")]
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -19,13 +21,11 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 #[cfg(feature = "parquet")]
 use std::sync::Arc;
+use std::sync::Once;
 
-/// The rows of a batch of Parquet.
-#[cfg(feature = "parquet")]
-const BATCH_ROWS: usize = 1024;
 /// The bytes that are read of a stream at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// The most bytes of a stream for one batch.
+/// The most bytes of a file or a stream of Arrow IPC for one batch.
 const MOST_BATCH_BYTES: usize = 512 << 20;
 /// The beginning of a file of Arrow IPC.
 const ARROW_FILE: &[u8] = b"ARROW1";
@@ -42,7 +42,7 @@ pub struct Batches<'a> {
 
 enum Source<'a> {
     #[cfg(feature = "parquet")]
-    Parquet(Box<ParquetRecordBatchReader>),
+    Parquet(Box<Groups>),
     File(Box<FileReader<BufReader<File>>>),
     Stream(Box<Stream<'a>>),
 }
@@ -90,16 +90,16 @@ impl Batches<'static> {
         let checked = footer::check(&mut file).map_err(|cause| Error::io("read the footer", cause))?;
         checked.map_err(invalid)?;
         guarded(|| {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(invalid)?;
-            // The reader's own schema lacks the metadata.
-            let schema = Arc::clone(builder.schema());
-            let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(invalid)?;
-            Ok(Batches { schema, source: Source::Parquet(Box::new(reader)), done: false })
+            let groups = Groups::open(file)?;
+            let schema = Arc::clone(groups.schema());
+            Ok(Batches { schema, source: Source::Parquet(Box::new(groups)), done: false })
         })
     }
 
     /// Reads a file of Arrow IPC.
-    fn file(file: File) -> Result<Self> {
+    fn file(mut file: File) -> Result<Self> {
+        let checked = blocks::check(&mut file, MOST_BATCH_BYTES as u64);
+        checked.map_err(|cause| Error::io("read the footer", cause))?.map_err(invalid)?;
         guarded(|| {
             let reader = FileReader::try_new(BufReader::new(file), None).map_err(invalid)?;
             let schema = reader.schema();
@@ -143,7 +143,7 @@ impl Iterator for Batches<'_> {
         }
         let next = guarded(|| match &mut self.source {
             #[cfg(feature = "parquet")]
-            Source::Parquet(reader) => reader.next().transpose().map_err(invalid),
+            Source::Parquet(groups) => groups.next_batch(),
             Source::File(reader) => reader.next().transpose().map_err(invalid),
             Source::Stream(stream) => match stream.early.take() {
                 Some(batch) => Ok(Some(batch)),
@@ -220,21 +220,65 @@ impl Stream<'_> {
     }
 }
 
+thread_local! {
+    /// Whether this thread runs a reader whose panics are errors.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs a reader of arrow-rs, whose panics over malformed bytes are errors here.
 fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
-    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+    silence_guarded_panics();
+    // A stream reads from an input of the caller, which may be guarded itself.
+    let before = IS_GUARDED.replace(true);
+    let read = panic::catch_unwind(AssertUnwindSafe(read));
+    IS_GUARDED.set(before);
+    read.unwrap_or_else(|_| {
         Err(Error::invalid(
             "the file is malformed: its reader stopped at a length or an offset that is impossible",
         ))
     })
 }
 
-fn invalid(error: impl fmt::Display) -> Error {
+/// Keeps the process's panic hook from reporting a panic that becomes an error: a user would take it for a defect.
+/// Other panics are reported as before.
+fn silence_guarded_panics() {
+    static SILENCE: Once = Once::new();
+    SILENCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_GUARDED.get() {
+                before(info);
+            }
+        }));
+    });
+}
+
+pub(crate) fn invalid(error: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Invalid, "the file cannot be read as Arrow or Parquet").caused_by(error.to_string())
 }
 
 impl fmt::Debug for Batches<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The only test here that calls `guarded`, whose first call finds the hook of this test.
+    #[test]
+    fn only_panics_that_become_errors_are_not_reported() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
+        panic::set_hook(Box::new(|_| {
+            REPORTED.fetch_add(1, Ordering::SeqCst);
+        }));
+        let read = guarded::<()>(|| panic!("an offset"));
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(REPORTED.load(Ordering::SeqCst), 0);
+        assert!(panic::catch_unwind(|| panic!("another")).is_err());
+        assert_eq!(REPORTED.load(Ordering::SeqCst), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::read::Batches;
 use crate::shape;
-use crate::values::{any_value, bytes, value};
+use crate::values::{any_bytes, any_value, bytes, value};
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use pando::{Error, Result};
@@ -35,7 +35,8 @@ struct Source {
 enum From {
     /// This column of the file.
     File(usize),
-    /// This column, which was written from one of type *any*.
+    /// This column, which was written from one of type *any*: it has the JSON of each value, whatever the type of the
+    /// table's column is.
     Any(usize),
     /// Nowhere: the default.
     Default(Value<'static>),
@@ -60,7 +61,7 @@ impl<'a> RowBatches<'a> {
         let (name, kind) = (column.name().to_owned(), column.column_type());
         let schema = self.batches.schema();
         let from = match schema.index_of(&name) {
-            Ok(at) if kind == ColumnType::Any && shape::is_any(schema.field(at)) => From::Any(at),
+            Ok(at) if shape::is_any(schema.field(at)) => From::Any(at),
             Ok(at) => From::File(at),
             Err(_) => match column.value_if_absent() {
                 Some(value) => From::Default(value),
@@ -102,7 +103,7 @@ impl RowSource for RowBatches<'_> {
         let values = self.columns.iter().map(|Source { name, kind, from }| {
             let found = match from {
                 From::File(at) => value(batch.column(*at), row, *kind),
-                From::Any(at) => any_value(batch.column(*at), row),
+                From::Any(at) => any_value(batch.column(*at), row, *kind),
                 From::Default(value) => Ok(value.clone()),
             };
             found.map_err(|what| ImportError::Wrong(format!("row {number}, column {name:?}: {what}")))
@@ -143,8 +144,16 @@ pub struct RecordBatches<'a> {
     batch: Option<RecordBatch>,
     at: usize,
     number: u64,
-    key: usize,
-    value: usize,
+    key: Place,
+    value: Place,
+}
+
+/// A column of the file.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: usize,
+    /// Whether it was written from a column of type *any*.
+    is_any: bool,
 }
 
 impl<'a> RecordBatches<'a> {
@@ -163,9 +172,10 @@ impl<'a> RecordBatches<'a> {
         };
         self.number += 1;
         let number = self.number;
-        let get = |at: usize| {
+        let get = |Place { at, is_any }: Place| {
             let name = || batch.schema_ref().field(at).name().clone();
             let wrong = |what| Error::invalid(format!("row {number}, column {:?}: {what}", name()));
+            let bytes = if is_any { any_bytes } else { bytes };
             bytes(batch.column(at), row).map_err(wrong)
         };
         Ok(Some((get(self.key)?, get(self.value)?)))
@@ -186,15 +196,16 @@ fn repeated(schema: &Schema) -> Option<&str> {
     schema.fields().iter().map(|field| field.name().as_str()).find(|name| !seen.insert(*name))
 }
 
-fn place(schema: &Schema, name: &str) -> Result<usize> {
+fn place(schema: &Schema, name: &str) -> Result<Place> {
     if schema.fields().iter().filter(|field| field.name() == name).count() > 1 {
         return Err(Error::invalid(format!("column {name:?} appears twice in the file")));
     }
-    schema.index_of(name).map_err(|_| {
+    let at = schema.index_of(name).map_err(|_| {
         let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let columns = columns.join(", ");
         Error::invalid(format!(
             "the file has no column {name:?}; its columns are {columns}: name one of them"
         ))
-    })
+    })?;
+    Ok(Place { at, is_any: shape::is_any(schema.field(at)) })
 }

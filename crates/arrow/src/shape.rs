@@ -1,12 +1,17 @@
 //! The columns of what is written, as an Arrow schema.
 //!
 //! A field names its column's type in its metadata (`pando.type`), as several types share one of Arrow. The schema
-//! names the primary key (`pando.key`), as a JSON array of columns, each followed by what is not the default: `["at
-//! desc", "name nocase"]`.
+//! names the primary key (`pando.key`), as a JSON array. A column in ascending order, compared byte by byte, is its
+//! name; another one is an object with what differs: `["id", {"column": "at", "descending": true}, {"column": "name",
+//! "collation": "nocase"}]`.
+//!
+//! Files of earlier versions have the difference after the name, as in `"at desc"`. A string is read like that only if
+//! no column has it as its name.
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use pando::{Error, Result};
 use rows::{Collation, Column, ColumnType, Definition, DynamicTable, Part};
+use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -26,8 +31,8 @@ impl Shape {
         let columns: Vec<_> = table.schema().columns().collect();
         let columns =
             columns.iter().map(|column| (column.name(), column.column_type(), column.is_nullable()));
-        let key: Vec<_> = table.schema().key().iter().map(words_of).collect();
-        Shape::new(columns, HashMap::from([(KEY.to_owned(), serde_json::json!(key).to_string())]))
+        let key: Json = table.schema().key().iter().map(json_of).collect();
+        Shape::new(columns, HashMap::from([(KEY.to_owned(), key.to_string())]))
     }
 
     /// Returns the columns `key` and `value` of plain records, both of bytes.
@@ -82,16 +87,48 @@ fn data_type(kind: ColumnType) -> DataType {
     }
 }
 
-fn words_of(part: &Part) -> String {
-    let collation = match part.collation_of() {
-        Collation::NoCase => " nocase",
-        Collation::RTrim => " rtrim",
-        _ => "",
-    };
-    format!("{}{}{collation}", part.column(), if part.is_descending() { " desc" } else { "" })
+/// The collations that have a name in the metadata.
+const COLLATIONS: [(&str, Collation); 2] = [("nocase", Collation::NoCase), ("rtrim", Collation::RTrim)];
+
+fn json_of(part: &Part) -> Json {
+    let collation = COLLATIONS.into_iter().find(|(_, collation)| *collation == part.collation_of());
+    if collation.is_none() && !part.is_descending() {
+        return part.column().into();
+    }
+    let mut json = json!({ "column": part.column() });
+    if part.is_descending() {
+        json["descending"] = true.into();
+    }
+    if let Some((name, _)) = collation {
+        json["collation"] = name.into();
+    }
+    json
 }
 
-fn part_of(words: &str) -> Part {
+fn part_of(json: &Json, schema: &Schema) -> Option<Part> {
+    let fields = match json {
+        Json::String(name) if schema.index_of(name).is_ok() => return Some(Part::new(name.as_str())),
+        Json::String(words) => return Some(part_of_words(words)),
+        Json::Object(fields) => fields,
+        _ => return None,
+    };
+    if fields.keys().any(|name| !["column", "descending", "collation"].contains(&name.as_str())) {
+        return None;
+    }
+    let mut part = Part::new(fields.get("column")?.as_str()?);
+    if let Some(named) = fields.get("collation") {
+        let named = named.as_str()?;
+        part = part.collation(COLLATIONS.into_iter().find(|(name, _)| *name == named)?.1);
+    }
+    let is_descending = match fields.get("descending") {
+        None => false,
+        Some(descending) => descending.as_bool()?,
+    };
+    Some(if is_descending { part.descending() } else { part })
+}
+
+/// Returns the column of a key in a file of an earlier version.
+fn part_of_words(words: &str) -> Part {
     let (mut name, mut descending, mut collation) = (words, false, Collation::Binary);
     for (suffix, of) in [(" nocase", Collation::NoCase), (" rtrim", Collation::RTrim)] {
         if let Some(rest) = name.strip_suffix(suffix) {
@@ -110,13 +147,15 @@ fn part_of(words: &str) -> Part {
 pub(crate) fn definition(name: &str, schema: &Schema) -> Result<Option<Definition>> {
     let Some(key) = schema.metadata().get(KEY) else { return Ok(None) };
     let wrong = || Error::invalid(format!("the metadata {KEY} of the file is not a list of columns: {key}"));
-    let key: Vec<String> = serde_json::from_str(key).map_err(|_| wrong())?;
+    let parts: Vec<Json> = serde_json::from_str(key).map_err(|_| wrong())?;
+    let parts: Option<Vec<_>> = parts.iter().map(|part| part_of(part, schema)).collect();
+    let parts = parts.ok_or_else(wrong)?;
     let mut definition = Definition::new(name);
     for field in schema.fields() {
         let column = Column::new(field.name().as_str(), type_of(field)?);
         definition = definition.column(if field.is_nullable() { column.nullable() } else { column });
     }
-    Ok(Some(definition.key(key.iter().map(|words| part_of(words)))))
+    Ok(Some(definition.key(parts)))
 }
 
 fn type_of(field: &Field) -> Result<ColumnType> {

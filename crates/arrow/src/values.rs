@@ -16,19 +16,23 @@ const DAY_US: i64 = 86_400_000_000;
 ///
 /// Errors: what is wrong with it, to be shown after its place.
 pub(crate) fn value(array: &ArrayRef, row: usize, kind: ColumnType) -> Result<Value<'static>, String> {
-    let found = found(array, row)?;
+    fitted(&found(array, row)?, kind)
+}
+
+/// Returns what was found as a value for a column of this type.
+fn fitted(found: &Found<'_>, kind: ColumnType) -> Result<Value<'static>, String> {
     let wrong = |found: &Found<'_>| Err(format!("{} is no {kind}", found.describe()));
     let too_large = |found: &Found<'_>| Err(format!("{} does not fit into {kind}", found.describe()));
-    Ok(match (kind, &found) {
+    Ok(match (kind, found) {
         (_, Found::Null) => Value::Null,
         (ColumnType::Bool, Found::Bool(value)) => Value::Bool(*value),
         (ColumnType::Int, Found::Int(value)) => match i64::try_from(*value) {
             Ok(value) => Value::Int(value),
-            Err(_) => return too_large(&found),
+            Err(_) => return too_large(found),
         },
         (ColumnType::UInt, Found::Int(value)) => match u64::try_from(*value) {
             Ok(value) => Value::UInt(value),
-            Err(_) => return too_large(&found),
+            Err(_) => return too_large(found),
         },
         (ColumnType::Float, Found::Float(value)) => Value::Float(*value),
         // These are exact.
@@ -39,11 +43,11 @@ pub(crate) fn value(array: &ArrayRef, row: usize, kind: ColumnType) -> Result<Va
         (ColumnType::Text, Found::Text(text)) => Value::from((*text).to_owned()),
         (ColumnType::Uuid, Found::Bytes(bytes)) => match <[u8; 16]>::try_from(*bytes) {
             Ok(bytes) => Value::Uuid(bytes),
-            Err(_) => return wrong(&found),
+            Err(_) => return wrong(found),
         },
         (ColumnType::Uuid | ColumnType::Json, Found::Text(text)) => match kind.parse(text)? {
             // In CSV an empty field is a null; here a null is a null.
-            Value::Null => return wrong(&found),
+            Value::Null => return wrong(found),
             value => value,
         },
         (ColumnType::Bytes, Found::Bytes(bytes)) => Value::from(bytes.to_vec()),
@@ -51,18 +55,34 @@ pub(crate) fn value(array: &ArrayRef, row: usize, kind: ColumnType) -> Result<Va
         (ColumnType::Any, Found::Int(value)) => match (i64::try_from(*value), u64::try_from(*value)) {
             (Ok(value), _) => Value::Int(value),
             (_, Ok(value)) => Value::UInt(value),
-            _ => return too_large(&found),
+            _ => return too_large(found),
         },
         (ColumnType::Any, Found::Float(value)) => Value::Float(*value),
         (ColumnType::Any, Found::Timestamp(value)) => Value::Timestamp(*value),
         (ColumnType::Any, Found::Text(text)) => Value::from((*text).to_owned()),
         (ColumnType::Any, Found::Bytes(bytes)) => Value::from(bytes.to_vec()),
-        _ => return wrong(&found),
+        _ => return wrong(found),
     })
 }
 
-/// Returns the value at `row` of a column that was written from one of type *any*: its JSON.
-pub(crate) fn any_value(array: &ArrayRef, row: usize) -> Result<Value<'static>, String> {
+/// Returns the value at `row` of a column that was written from one of type *any*, which has the JSON of each value,
+/// for a column of this type.
+///
+/// Errors: as for [`value`].
+pub(crate) fn any_value(array: &ArrayRef, row: usize, kind: ColumnType) -> Result<Value<'static>, String> {
+    if kind == ColumnType::Json {
+        // The JSON of a value is a document.
+        return value(array, row, kind);
+    }
+    let value = any(array, row)?;
+    match found_in(&value) {
+        Some(found) if kind != ColumnType::Any => fitted(&found, kind),
+        _ => Ok(value),
+    }
+}
+
+/// Returns the value at `row` of a column that was written from one of type *any*.
+fn any(array: &ArrayRef, row: usize) -> Result<Value<'static>, String> {
     match found(array, row)? {
         Found::Null => Ok(Value::Null),
         Found::Text(text) => {
@@ -70,6 +90,32 @@ pub(crate) fn any_value(array: &ArrayRef, row: usize) -> Result<Value<'static>, 
             ColumnType::Any.parse_json(&json)
         }
         other => Err(format!("{} is not the JSON of a value", other.describe())),
+    }
+}
+
+/// Returns a value as if it had been found in an array; `None` for a document, which no value of type *any* is.
+fn found_in<'v>(value: &'v Value<'_>) -> Option<Found<'v>> {
+    Some(match value {
+        Value::Null => Found::Null,
+        Value::Bool(value) => Found::Bool(*value),
+        Value::Int(value) => Found::Int((*value).into()),
+        Value::UInt(value) => Found::Int((*value).into()),
+        Value::Float(value) => Found::Float(*value),
+        Value::Timestamp(value) => Found::Timestamp(*value),
+        Value::Text(text) => Found::Text(text),
+        Value::Bytes(bytes) => Found::Bytes(bytes),
+        Value::Uuid(bytes) => Found::Bytes(bytes),
+        Value::Json(_) => return None,
+    })
+}
+
+/// Returns the bytes at `row` of a column that was written from one of type *any*, for a plain record: those of a text
+/// or of bytes, otherwise the JSON of the value.
+pub(crate) fn any_bytes(array: &ArrayRef, row: usize) -> Result<Vec<u8>, String> {
+    match any(array, row)? {
+        Value::Text(text) => Ok(text.into_owned().into_bytes()),
+        Value::Bytes(bytes) => Ok(bytes.into_owned()),
+        _ => bytes(array, row),
     }
 }
 

@@ -47,11 +47,20 @@ impl Target {
     pub fn finish(self) -> Outcome {
         match self {
             Target::Stdout(mut out) => out.flush().map_err(Failure::stdout),
-            Target::File(mut file) => {
-                let named = file.out.flush().and_then(|()| fs::rename(&file.part, &file.path));
-                named.map_err(refused(&file.path))
-            }
+            Target::File(mut file) => file.complete().map_err(refused(&file.path)),
         }
+    }
+}
+
+impl NewFile {
+    /// Gives the file its name. The disk has its bytes before, so that after a power loss no file with this name is
+    /// empty or cut off, and it has the name when this function returns.
+    fn complete(&mut self) -> io::Result<()> {
+        self.out.flush()?;
+        self.out.get_ref().sync_all()?;
+        fs::rename(&self.part, &self.path)?;
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
 }
 

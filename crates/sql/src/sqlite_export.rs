@@ -52,7 +52,10 @@ pub fn export_sqlite(
     let report = export.run(&mut progress)?;
     target.execute_batch("COMMIT")?;
     target.close().map_err(|(_, error)| error)?;
-    std::fs::rename(&unfinished, file).map_err(|error| failed("give the file its name", error))?;
+    // SQLite has synced the bytes with its commit, so after a power loss no file with this name is cut off.
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = std::fs::rename(&unfinished, file).and_then(|()| std::fs::File::open(parent)?.sync_all());
+    named.map_err(|error| failed("give the file its name", error))?;
     Ok(report)
 }
 

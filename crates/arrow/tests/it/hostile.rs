@@ -1,5 +1,7 @@
 //! Damaged and invented files: an error of kind `Invalid`, in bounded time and memory, and never a panic.
 
+use arrow_ipc::reader::read_footer_length;
+use arrow_ipc::root_as_footer;
 use pando::ErrorKind;
 use pando_arrow::{Batches, Format, RowBatches, Shape, Writer};
 use proptest::prelude::*;
@@ -99,6 +101,29 @@ fn a_schema_that_would_end_the_process_is_an_error() {
     }
     let message = read(&parquet_of([1, -1, 0].into_iter())).unwrap_err();
     assert!(message.contains("negative"), "{message}");
+}
+
+/// The lengths of blocks in the footer, for which the reader would reserve and clear memory before it reads.
+#[test]
+fn a_block_is_no_longer_than_its_file() {
+    let whole = file(Format::ArrowFile);
+    let footer_end = whole.len() - 10;
+    let footer_bytes = read_footer_length(*whole.last_chunk().unwrap()).unwrap();
+    let footer = root_as_footer(&whole[footer_end - footer_bytes..footer_end]).unwrap();
+    let block = *footer.recordBatches().unwrap().get(0);
+    // In a file a block has its offset, the length of its metadata and of its body, each in 8 bytes.
+    let place = |file: &[u8]| {
+        let place = file.windows(block.0.len()).rposition(|bytes| bytes == block.0);
+        place.expect("the footer has the block")
+    };
+    let at = place(&whole);
+    for (field, length) in [(16, 8i64 << 30), (16, whole.len() as i64), (0, whole.len() as i64), (8, 1 << 30)]
+    {
+        let mut file = whole.clone();
+        file[at + field..at + field + 8].copy_from_slice(&length.to_le_bytes());
+        let message = read(&file).unwrap_err();
+        assert!(message.contains("lies outside"), "{field} {length}: {message}");
+    }
 }
 
 /// Every place of a file with a length that is long and still plausible, so that memory could be reserved for it.

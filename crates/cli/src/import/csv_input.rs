@@ -57,9 +57,17 @@ impl Records {
                 row: ByteRecord::new(),
             });
         }
+        let (key_name, value_name) = (key, value);
         let key = key.map_or(Ok(0), find)?;
         let other = (columns.len() == 2).then_some(1 - key.min(1));
         let value = value.map(find).transpose()?.or(other);
+        // Two columns of one name: it is unclear which one an option means, and an object would have the name twice.
+        let is_repeated = |name: &&str| names.iter().filter(|other| *other == name).count() > 1;
+        let of_object = if value.is_none() { &names[..] } else { &[] };
+        let mut used = key_name.into_iter().chain(value_name).chain(of_object.iter().copied());
+        if let Some(name) = used.find(is_repeated) {
+            return Err(Failure::Failed(format!("CSV line 1: column {name:?} appears twice")));
+        }
         Ok(Records { reader, columns, key, value, ttl: None, row: ByteRecord::new() })
     }
 

@@ -1,5 +1,6 @@
 //! `.import`: the lines of a file as rows of a table, as SQLite's shell inserts them.
 
+use super::empty_lines::EmptyLines;
 use super::literal::{identifier, literal};
 use super::mode::Mode;
 use super::script::failure;
@@ -8,8 +9,10 @@ use super::show::{Settings, bar};
 use crate::failure::{Failure, Outcome};
 use crate::output::Format;
 use crate::text;
-use sql::{Connection, Value};
+use rows::{Quotes, Refused, Text};
+use sql::{Connection, Statement, Value};
 use std::fs::File;
+use std::io::Read;
 
 /// What is imported.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +64,7 @@ impl Load {
 }
 
 /// Inserts the rows in one transaction. If the table does not exist, it is created, and the first line has the names of
-/// its columns. Values are texts, which the table's columns convert.
+/// its columns. Values are texts, which the table's columns convert. In a table of one column, an empty line is a row.
 pub fn load(session: &Session, load: &Load) -> Outcome {
     let Some(connection) = session.connection() else {
         let message = ".import works on a directory; for a server, use `pando import URL TABLE FILE`";
@@ -74,7 +77,7 @@ pub fn load(session: &Session, load: &Load) -> Outcome {
         .flexible(true)
         .quoting(load.is_csv)
         .delimiter(load.separator)
-        .from_reader(file);
+        .from_reader(EmptyLines::new(load.checked(file), load.separator, load.is_csv));
     session.run("SAVEPOINT pando_import", &mut Nothing)?;
     let release = || session.run("RELEASE pando_import", &mut Nothing).map(drop);
     let done = rows(session, connection, load, &mut reader).and_then(|()| release());
@@ -86,18 +89,45 @@ pub fn load(session: &Session, load: &Load) -> Outcome {
     done
 }
 
-fn rows(session: &Session, connection: &Connection, load: &Load, reader: &mut csv::Reader<File>) -> Outcome {
+type Reader = csv::Reader<EmptyLines<Box<dyn Read>>>;
+
+impl Load {
+    /// Returns the text of a file. A read fails if it is no text, or if it has a quote that is never closed.
+    fn checked(&self, file: File) -> Box<dyn Read> {
+        let text = Text::new(file);
+        if self.is_csv { Box::new(Quotes::new(text, self.separator)) } else { Box::new(text) }
+    }
+
+    fn unread(&self, error: csv::Error) -> Failure {
+        let message = error.to_string();
+        match error.into_kind() {
+            csv::ErrorKind::Io(cause) => match Refused::in_error(&cause) {
+                Some(what) => Failure::Failed(format!("{}: {what}", self.file)),
+                None => Failure::system(format!("read {}", self.file), cause),
+            },
+            _ => Failure::Failed(format!("{}: {message}", self.file)),
+        }
+    }
+
+    /// Reads the next line with values. Returns whether there was one, and the number of empty lines before it.
+    fn read(&self, reader: &mut Reader, record: &mut csv::ByteRecord) -> Outcome<(bool, u64)> {
+        let found = reader.read_byte_record(record).map_err(|error| self.unread(error))?;
+        let end = reader.position().byte();
+        Ok((found, reader.get_mut().take_before(end)))
+    }
+}
+
+fn rows(session: &Session, connection: &Connection, load: &Load, reader: &mut Reader) -> Outcome {
     let mut record = csv::ByteRecord::new();
-    let unread = |error: csv::Error| Failure::Failed(format!("{}: {error}", load.file));
     for _ in 0..load.skip {
-        reader.read_byte_record(&mut record).map_err(unread)?;
+        load.read(reader, &mut record)?;
     }
     let table = identifier(&load.table);
     let columns = format!("SELECT name FROM pragma_table_info({})", literal(&load.table));
     let count = || session.texts(&columns).map(|names| names.len());
     let mut width = count()?;
     if width == 0 {
-        if !reader.read_byte_record(&mut record).map_err(unread)? {
+        if !load.read(reader, &mut record)?.0 {
             return Err(Failure::Failed(format!("{}: it is empty, so there are no columns", load.file)));
         }
         let names: Vec<_> = record.iter().map(|name| identifier(&String::from_utf8_lossy(name))).collect();
@@ -108,8 +138,24 @@ fn rows(session: &Session, connection: &Connection, load: &Load, reader: &mut cs
     let marks = vec!["?"; width].join(",");
     let mut insert = connection.prepare(&format!("INSERT INTO {table} VALUES({marks})")).map_err(failure)?;
     let (bar, mut done) = (bar(), 0_u64);
-    while reader.read_byte_record(&mut record).map_err(unread)? {
-        let line = record.position().map_or(0, csv::Position::line);
+    let mut put = |values: &[Value], line| -> Outcome {
+        insert_row(&mut insert, values, load, line)?;
+        done += 1;
+        if done.is_multiple_of(1000) {
+            bar.set_message(format!("{} rows", text::count(done)));
+        }
+        Ok(())
+    };
+    loop {
+        let begin = reader.position().line();
+        let (found, empty_lines) = load.read(reader, &mut record)?;
+        if width == 1 {
+            (begin..begin + empty_lines).try_for_each(|line| put(&[Value::Text(String::new())], line))?;
+        }
+        if !found {
+            break;
+        }
+        let line = begin + empty_lines;
         if record.len() != width {
             let what = if record.len() > width { "more are left out" } else { "the rest is null" };
             bar.suspend(|| {
@@ -118,17 +164,18 @@ fn rows(session: &Session, connection: &Connection, load: &Load, reader: &mut cs
         }
         let values = record.iter().take(width).map(text_or_bytes);
         let values: Vec<_> = values.chain(std::iter::repeat(Value::Null)).take(width).collect();
-        insert.execute(&values).map_err(|error| match failure(error) {
-            Failure::Failed(message) => Failure::Failed(format!("{}:{line}: {message}", load.file)),
-            other => other,
-        })?;
-        done += 1;
-        if done.is_multiple_of(1000) {
-            bar.set_message(format!("{} rows", text::count(done)));
-        }
+        put(&values, line)?;
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Inserts the row of a line.
+fn insert_row(insert: &mut Statement<'_>, values: &[Value], load: &Load, line: u64) -> Outcome {
+    insert.execute(values).map(drop).map_err(|error| match failure(error) {
+        Failure::Failed(message) => Failure::Failed(format!("{}:{line}: {message}", load.file)),
+        other => other,
+    })
 }
 
 fn text_or_bytes(field: &[u8]) -> Value {

@@ -10,6 +10,7 @@ mod script;
 mod run;
 mod commands;
 mod dump;
+mod empty_lines;
 mod load;
 mod copies;
 mod show;

@@ -177,6 +177,39 @@ fn an_import_makes_a_table_or_fills_one() {
     assert_eq!(script(&path, ".mode quote\nSELECT * FROM two;"), "'1','2'\n'3',NULL\n'4','5'\n");
 }
 
+/// The parser of CSV takes all that follows an open quote for one value, and passes over empty lines.
+#[test]
+fn an_import_refuses_an_open_quote_and_keeps_empty_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = shop(dir.path());
+    let file = dir.path().join("lines.csv");
+    let import = |text: &[u8], table: &str| {
+        fs::write(&file, text).unwrap();
+        pando(["sql", &path, &format!(".import --csv {} {table}", file.display())])
+    };
+    let said = failure(import(b"a,b\n1,\"unclosed\n2,x\n3,y\n", "open"), 1);
+    assert!(said.contains("lines.csv: CSV line 2, column 3") && said.contains("never closed"), "{said}");
+    let said = failure(import(b"a\n\"1\"2\n", "open"), 1);
+    assert!(said.contains("more text after its closing quote"), "{said}");
+    let said = failure(import(b"\xff\xfea\0", "open"), 1);
+    assert!(said.contains("lines.csv: the input is UTF-16"), "{said}");
+    assert!(!script(&path, ".tables").contains("open"));
+    // In a table of one column, an empty line is an empty text.
+    for (table, lines) in
+        [("one", "\u{feff}a\n1\n\n\"x\n\n\"\n\n"), ("two", "a\r\n1\r\n\r\n\"x\n\n\"\r\n\r\n")]
+    {
+        text(import(lines.as_bytes(), table));
+        let all = script(&path, &format!(".mode quote\nSELECT hex(a) FROM {table};"));
+        assert_eq!(all, "'31'\n''\n'780A0A'\n''\n", "{table}");
+    }
+    text(import(b"a,b\n1,2\n\n3,4\n", "wide"));
+    assert_eq!(script(&path, ".mode list\nSELECT * FROM wide;"), "1|2\n3|4\n");
+    // The line of a failure counts the empty lines before it.
+    script(&path, "CREATE TABLE few(a CHECK(a <> '3'));");
+    let said = failure(import(b"\n1\n\n3\n", "few"), 1);
+    assert!(said.contains("lines.csv:4: "), "{said}");
+}
+
 #[test]
 fn scripts_read_files_write_files_and_end_where_they_are_set_to() {
     let dir = tempfile::tempdir().unwrap();

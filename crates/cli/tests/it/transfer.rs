@@ -127,6 +127,22 @@ fn csv_columns_are_chosen_by_name() {
     assert!(said.contains("line: 3") || said.contains("line 3"), "{said}");
 }
 
+/// An object would have the name twice, and most readers see one of the values.
+#[test]
+fn csv_columns_of_one_name_are_refused_where_the_name_matters() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("rows.csv"));
+    fs::write(&file, "id,a,a\n1,x,y\n").unwrap();
+    let import = |options: &[&str]| pando([&["import", word(&db), "t", word(&file)], options].concat());
+    for options in [&[][..], &["--value", "a"], &["--key", "a"], &["--key", "a", "--value", "id"]] {
+        let said = failure(import(options), 1);
+        assert!(said.contains("CSV line 1: column \"a\" appears twice"), "{options:?}: {said}");
+    }
+    assert!(!db.exists());
+    stdout(import(&["--value", "id"]));
+    assert_eq!(load(&db, "t"), Model::from([(b"1".to_vec(), b"1".to_vec())]));
+}
+
 #[test]
 fn ndjson_takes_its_own_lines_and_any_object() {
     let dir = tempfile::tempdir().unwrap();

@@ -77,6 +77,10 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
     }
     let said = failure(csv("id,age,mail\n", &[]), 1);
     assert!(said.contains("\"mail\" in table \"people\", which has id, age, email"), "{said}");
+    for empty in ["", "\n\n"] {
+        let said = failure(csv(empty, &[]), 1);
+        assert!(said.contains("the CSV input has no header"), "{said}");
+    }
     let said = failure(csv("id,age\n1,2\n", &[]), 1);
     assert!(said.contains("column \"email\": is missing"), "{said}");
     // In chunks, those before stay.
@@ -100,4 +104,22 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
     assert!(said.contains("--schema") && !none.exists(), "{said}");
     let args = ["import", word(&db), "t", "-", "--format", "csv", "--schema", "id integer key"];
     assert!(failure(pando_with(args, b"id\n"), 2).contains("\"integer\""));
+}
+
+/// SQL has no type for truth: a column that is declared as BOOLEAN has numbers.
+#[test]
+fn truth_in_a_table_of_sql_is_a_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    text(pando(["sql", word(&db), "CREATE TABLE t(id INTEGER PRIMARY KEY, done BOOLEAN)"]));
+    for (format, rows) in [
+        ("csv", "id,done\n1,true\n2,false\n"),
+        ("ndjson", "{\"id\":3,\"done\":true}\n{\"id\":4,\"done\":false}\n"),
+    ] {
+        let args = ["import", word(&db), "t", "-", "--format", format, "--typed"];
+        assert!(pando_with(args, rows.as_bytes()).status.success(), "{format}");
+    }
+    let all = "SELECT group_concat(id || ' ' || done || ' ' || typeof(done)) AS found FROM t";
+    let found = text(pando(["sql", word(&db), all, "--format", "csv"]));
+    assert_eq!(found, "found\n\"1 1 integer,2 0 integer,3 1 integer,4 0 integer\"\n");
 }

@@ -74,6 +74,9 @@ impl<R: Read> RowReader<R> {
         self.line = 1;
         let header = reader.headers().cloned();
         let header = header.map_err(|error| self.csv_failure(error))?;
+        if header.is_empty() {
+            return Err(ImportError::Wrong("the CSV input has no header".to_owned()));
+        }
         if let Some(hint) = other_delimiter(&header.iter().collect::<Vec<_>>(), self.delimiter) {
             // The table may have a column of this name.
             if table.schema().place(&header[0]).is_none() {

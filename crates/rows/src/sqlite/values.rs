@@ -57,8 +57,13 @@ pub(super) fn fitting<'d>(kind: ColumnType, default: &'d Value<'static>) -> Resu
 
 /// Returns a value as SQLite stores it in a column of this affinity. An error says what SQLite has no such value for.
 pub(super) fn stored<'v>(value: &'v Value<'_>, affinity: Affinity) -> Result<Field<'v>, &'static str> {
-    let field = field_of(value).ok_or("a value that SQLite has no type for")?;
     let is_number = matches!(affinity, Affinity::Integer | Affinity::Numeric);
+    let field = match value {
+        // A column that is declared as `BOOLEAN` has this affinity, and `TRUE` in SQL is 1. A column without a type
+        // keeps values as they are, so it has no truth.
+        Value::Bool(value) if is_number => Field::Integer((*value).into()),
+        value => field_of(value).ok_or("a value that SQLite has no type for")?,
+    };
     Ok(match (affinity, field) {
         (_, Field::Real(number)) if number.is_nan() => return Err("NaN, which SQLite does not have"),
         (Affinity::Real, Field::Real(number)) => match integral(number) {
@@ -160,6 +165,16 @@ fn blob(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn truth_is_a_number_where_values_become_numbers() {
+        for affinity in [Affinity::Numeric, Affinity::Integer] {
+            assert_eq!(stored(&Value::Bool(true), affinity), Ok(Field::Integer(1)));
+            assert_eq!(stored(&Value::Bool(false), affinity), Ok(Field::Integer(0)));
+            assert!(stored(&Value::Timestamp(0), affinity).is_err());
+        }
+        assert!(stored(&Value::Bool(true), Affinity::Blob).is_err());
+    }
 
     #[test]
     fn defaults_are_those_of_sqlite_or_none() {
