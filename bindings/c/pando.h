@@ -72,9 +72,9 @@
 #define PANDO_LZ4 2
 
 // As `ttl_ms` of a new table: each entry expires at a time of its own, which pando_tx_put_with_ttl sets.
-#define PANDO_TTL_BY_KEY 18446744073709551615ull
+#define PANDO_TTL_BY_KEY 18446744073709551614ull
 
-// As `ttl_ms` of an entry: it never expires.
+// As `ttl_ms` of an entry: it never expires. For a table, 0 means that.
 #define PANDO_NEVER 18446744073709551615ull
 
 // As a timeout: wait until there is a change.
@@ -124,9 +124,9 @@ typedef enum {
   PANDO_ABSENT = 1,
   // The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
   PANDO_FULL = 257,
-  // The key, table or database already exists.
+  // The key, table, database or file already exists.
   PANDO_EXISTS = 513,
-  // The table or database does not exist.
+  // The key, table, database or file does not exist.
   PANDO_MISSING = 769,
   // A call that must not wait needs something that is not in memory.
   PANDO_WOULD_WAIT = 1025,
@@ -138,7 +138,8 @@ typedef enum {
   PANDO_LATCHED = 1793,
   // The commit may or may not survive: it was written, but its sync failed. Open the database again to find out.
   PANDO_INDETERMINATE = 2049,
-  // The object has ended: the database was closed, or the transaction was committed or rolled back.
+  // The object has ended: the database was closed, or the transaction was committed or rolled back. Open the
+  // database again, or begin a new transaction.
   PANDO_CLOSED = 2305,
   // The object was inherited through a fork. Open the database in the child after the parent has closed it.
   PANDO_FORKED = 2561,
@@ -153,6 +154,8 @@ typedef enum {
   // A statement of SQL was stopped by pando_sql_interrupt, and its own transaction was rolled back; or the function
   // that gets the progress of long work has ended it.
   PANDO_INTERRUPTED = 3841,
+  // Another writer has taken over the lineage of shipped commits. Stop writing here, and restore from the bucket.
+  PANDO_FENCED = 4097,
   // An argument is out of range, or a call does not fit its object.
   PANDO_INVALID = 2,
   // The options contradict the stored ones.
@@ -168,7 +171,7 @@ typedef enum {
   PANDO_CORRUPT = 3,
   // The files are not a Pando database, belong to another one, or have a version that this library does not know.
   PANDO_FOREIGN = 259,
-  // Another process has the database open.
+  // Another handle has the database, consumer or folder open, often in another process. Close it there.
   PANDO_LOCKED = 4,
   // Another transaction changed what this one has read. Nothing was written; run the transaction again.
   PANDO_CONFLICT = 5,
@@ -183,9 +186,9 @@ typedef struct pando_change pando_change;
 // the option max_changes_bytes; a reader that is later than that gets PANDO_TOO_OLD. Free it with pando_changes_free.
 typedef struct pando_changes pando_changes;
 
-// A named consumer, whose place survives restarts. Read with pando_consumer_changes, do the work, then call
+// A named consumer, whose position survives restarts. Read with pando_consumer_changes, do the work, then call
 // pando_consumer_acknowledge: what was not acknowledged is returned again after a restart. Free it with
-// pando_consumer_free, which keeps its place.
+// pando_consumer_free, which keeps its position.
 typedef struct pando_consumer pando_consumer;
 
 // A cursor over the records of a range. It stands before the first record, on one, or after the last. Free it with
@@ -296,7 +299,7 @@ typedef struct {
   const char *name;
   // The number of the last commit that the consumer has acknowledged.
   uint64_t position;
-  // Not 0: the consumer has lost its place, because more was kept for it than max_changes_bytes.
+  // Not 0: the consumer has lost its position, because more was kept for it than max_changes_bytes.
   int is_lost;
 } pando_consumer_info;
 
@@ -542,6 +545,38 @@ pando_code pando_table_ensure(pando_db *db,
 pando_code pando_table_drop(pando_db *db,
                             const char *name,
                             pando_error **error);
+
+// Renames the table `name` to `new_name`. Handles on the table return PANDO_MISSING from then on: open it by its new
+// name. Fails with PANDO_MISSING if there is no table `name`, and with PANDO_EXISTS if there is a table `new_name`.
+// Threads: any number at the same time.
+pando_code pando_table_rename(pando_db *db,
+                              const char *name,
+                              const char *new_name,
+                              pando_error **error);
+
+// Changes the layout of the table `name` while it is in use: to PANDO_BTREE or PANDO_LSM. New entries are written in
+// the new layout, and a thread rewrites the existing ones. Handles remain valid. Fails with PANDO_MISSING if there is
+// no such table. Threads: any number at the same time.
+pando_code pando_table_set_layout(pando_db *db,
+                                  const char *name,
+                                  int layout,
+                                  pando_error **error);
+
+// Changes the compression of the LSM table `name`: to PANDO_UNCOMPRESSED or PANDO_LZ4. It holds for pages that are
+// written from now on. Handles remain valid. Fails with PANDO_MISSING if there is no such table, and with
+// PANDO_INVALID if it is a B+tree. Threads: any number at the same time.
+pando_code pando_table_set_compression(pando_db *db,
+                                       const char *name,
+                                       int compression,
+                                       pando_error **error);
+
+// Changes how many milliseconds after their put the entries of the table `name` expire, also of entries that exist; 0
+// means never. Handles remain valid. Fails with PANDO_MISSING if there is no such table, and with PANDO_INVALID if it
+// has a TTL by key, or was created without a TTL and has been written to. Threads: any number at the same time.
+pando_code pando_table_set_ttl(pando_db *db,
+                               const char *name,
+                               uint64_t ttl_ms,
+                               pando_error **error);
 
 // Stores the names of all tables, in order, and how many there are. The strings and the array that points to them
 // are one block: the caller frees `*names` with pando_free. Threads: any number at the same time.
@@ -990,6 +1025,12 @@ pando_code pando_changes_open(pando_db *db,
                               pando_changes **changes,
                               pando_error **error);
 
+// Stores the number of the oldest commit after which pando_changes_open can begin now. Threads: any number at the same
+// time.
+pando_code pando_changes_oldest(pando_db *db,
+                                uint64_t *number,
+                                pando_error **error);
+
 // Stores the next change. Waits for it for at most `timeout_ms` milliseconds; 0 means not at all, PANDO_FOREVER
 // without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is
 // closed meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
@@ -1071,7 +1112,7 @@ pando_code pando_consumer_acknowledge(pando_consumer *consumer,
                                       uint64_t commit,
                                       pando_error **error);
 
-// Frees a consumer, so that it can be opened again. Its place is kept.
+// Frees a consumer, so that it can be opened again. Its position is kept.
 void pando_consumer_free(pando_consumer *consumer);
 
 // Opens a connection. On a read-only database it only reads. Threads: any number at the same time.

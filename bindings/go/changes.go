@@ -53,7 +53,7 @@ type Change struct {
 
 // ChangesOptions choose what is read. The zero value means everything, as far back as possible.
 type ChangesOptions struct {
-	// After is the number of the commit after which reading begins. A consumer begins after its place.
+	// After is the number of the commit after which reading begins. A consumer begins after its position.
 	After uint64
 	// Tables are the names of the tables whose changes are read; none means all.
 	Tables []string
@@ -185,7 +185,16 @@ func optionalBytes(bytes *C.pando_bytes) []byte {
 	return bytesOf(bytes)
 }
 
-// Consumer is a named consumer of changes, whose place survives restarts. Any number of goroutines can use it.
+// OldestChange returns the number of the oldest commit after which [DB.Changes] can begin now.
+func (db *DB) OldestChange() (uint64, error) {
+	var number C.uint64_t
+	err := db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
+		return C.pando_changes_oldest(handle, &number, failure)
+	})
+	return uint64(number), err
+}
+
+// Consumer is a named consumer of changes, whose position survives restarts. Any number of goroutines can use it.
 type Consumer struct {
 	guarded[*C.pando_consumer]
 	db *DB
@@ -210,7 +219,7 @@ type ConsumerInfo struct {
 	Name string
 	// Position is the number of the last commit that was acknowledged.
 	Position uint64
-	// IsLost says whether the consumer has lost its place, because more was kept for it than max_changes_bytes.
+	// IsLost says whether the consumer has lost its position, because more was kept for it than max_changes_bytes.
 	IsLost bool
 }
 
@@ -275,7 +284,7 @@ func (c *Consumer) Acknowledge(commit uint64) error {
 	})
 }
 
-// Close closes the consumer, so that it can be opened again. Its place is kept. A second call has no effect.
+// Close closes the consumer, so that it can be opened again. Its position is kept. A second call has no effect.
 func (c *Consumer) Close() {
 	c.end(func(handle *C.pando_consumer) { C.pando_consumer_free(handle) })
 }

@@ -190,11 +190,24 @@ func (db *DB) CatchUp() error {
 }
 
 // Check reads everything and verifies it. It fails with the first problem, an ErrCorrupt. It does not report its progress
-// yet, and cannot be ended; nor do Backup and Restore.
+// yet, and cannot be ended; nor do Compact, Backup and Restore.
 func (db *DB) Check() error {
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		return C.pando_db_check(handle, nil, nil, failure)
 	})
+}
+
+// Compact makes the files as small as possible, while the database is in use. Every page is read.
+func (db *DB) Compact() error {
+	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
+		return C.pando_db_compact(handle, nil, nil, failure)
+	})
+}
+
+// IsReadOnly returns whether the database is read-only; false also if it is closed.
+func (db *DB) IsReadOnly() bool {
+	defer runtime.KeepAlive(db)
+	return C.pando_db_is_read_only(db.handle) != 0
 }
 
 // Stats returns counters and sizes by name.
@@ -250,6 +263,8 @@ func Restore(folder, target string) error {
 type TxOptions struct {
 	Durability Durability
 	Isolation  Isolation
+	// CommitNumber, if it is not nil, receives the number of the commit. A failure leaves it as it is.
+	CommitNumber *uint64
 }
 
 // maxAttempts bounds how often Update runs its function.
@@ -291,7 +306,11 @@ func (db *DB) attempt(options TxOptions, work func(tx *Tx) error, turn *turn) er
 	if err := work(tx); err != nil {
 		return err
 	}
-	return tx.commit(turn)
+	number, err := tx.commit(turn)
+	if err == nil && options.CommitNumber != nil {
+		*options.CommitNumber = number
+	}
+	return err
 }
 
 // View runs work with a snapshot of one moment.

@@ -25,9 +25,9 @@ const (
 	ErrInterrupted Kind = "interrupted"
 	// ErrFull means that the disk, a quota or the memory budget is full. Nothing was written.
 	ErrFull Kind = "full"
-	// ErrExists means that the key, table or database already exists.
+	// ErrExists means that the key, table, database or file already exists.
 	ErrExists Kind = "exists"
-	// ErrMissing means that the table or database does not exist.
+	// ErrMissing means that the table, database or file does not exist. A key has [ErrNotFound].
 	ErrMissing Kind = "missing"
 	// ErrWouldWait means that a call that must not wait would have to.
 	ErrWouldWait Kind = "would wait"
@@ -35,7 +35,8 @@ const (
 	ErrInvalid Kind = "invalid"
 	// ErrMismatch means that the options contradict the stored ones.
 	ErrMismatch Kind = "mismatch"
-	// ErrLocked means that another process has the database open.
+	// ErrLocked means that another handle has the database, consumer or folder open, often in another process. Close it
+	// there.
 	ErrLocked Kind = "locked"
 	// ErrReadOnly means that the database is read-only, and the call would write.
 	ErrReadOnly Kind = "read-only"
@@ -49,10 +50,12 @@ const (
 	ErrLatched Kind = "latched"
 	// ErrIndeterminate means that a commit may or may not survive: its flush failed.
 	ErrIndeterminate Kind = "indeterminate"
-	// ErrClosed means that the database, snapshot or transaction has ended.
+	// ErrClosed means that the database, snapshot or transaction has ended. Open the database again, or begin a new one.
 	ErrClosed Kind = "closed"
 	// ErrForked means that the object was inherited through a fork.
 	ErrForked Kind = "forked"
+	// ErrFenced means that another writer has taken over the lineage of shipped commits. Stop writing here.
+	ErrFenced Kind = "fenced"
 	// ErrInUse means that another goroutine uses the snapshot or transaction at this moment.
 	ErrInUse Kind = "in use"
 	// ErrInternal means that a defect in Pando was caught.
@@ -89,6 +92,7 @@ var kinds = map[C.pando_code]Kind{
 	C.PANDO_INDETERMINATE:    ErrIndeterminate,
 	C.PANDO_CLOSED:           ErrClosed,
 	C.PANDO_FORKED:           ErrForked,
+	C.PANDO_FENCED:           ErrFenced,
 	C.PANDO_IN_USE:           ErrInUse,
 	C.PANDO_INTERNAL:         ErrInternal,
 	C.PANDO_FAILED:           ErrFailed,

@@ -108,6 +108,9 @@ func TestReopening(t *testing.T) {
 	if value, err := beside.Get(same, []byte("k")); err != nil || string(value) != "v" {
 		t.Errorf("beside the writer: %q, %v", value, err)
 	}
+	if !beside.IsReadOnly() {
+		t.Error("the database is not read-only")
+	}
 	expect(t, beside.Put(same, []byte("k"), nil), pando.ErrReadOnly)
 
 	backups, restored := filepath.Join(filepath.Dir(path), "backups"), filepath.Join(filepath.Dir(path), "restored")

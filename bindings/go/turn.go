@@ -61,12 +61,12 @@ func (t *turn) end() {
 }
 
 // commit commits a transaction, past the commits that are held back.
-func (t *turn) commit(tx *C.pando_tx, failure **C.pando_error) C.pando_code {
+func (t *turn) commit(tx *C.pando_tx, number *C.uint64_t, failure **C.pando_error) C.pando_code {
 	if t.hold != nil {
 		if handle, err := t.hold.enter(); err == nil {
 			defer t.hold.leave()
-			return C.pando_hold_commit(handle, tx, nil, failure)
+			return C.pando_hold_commit(handle, tx, number, failure)
 		}
 	}
-	return C.pando_tx_commit(tx, nil, failure)
+	return C.pando_tx_commit(tx, number, failure)
 }

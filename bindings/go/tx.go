@@ -33,14 +33,15 @@ func (db *DB) begin(options TxOptions) (*Tx, error) {
 }
 
 // commit waits for the calls of goroutines that still use the transaction.
-func (tx *Tx) commit(turn *turn) error {
+func (tx *Tx) commit(turn *turn) (uint64, error) {
 	handle, err := tx.enterAlone()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer tx.leaveAlone()
-	_, err = call(func(failure **C.pando_error) C.pando_code { return turn.commit(handle, failure) })
-	return err
+	var number C.uint64_t
+	_, err = call(func(failure **C.pando_error) C.pando_code { return turn.commit(handle, &number, failure) })
+	return uint64(number), err
 }
 
 // finish rolls back what was not committed. Later calls fail.

@@ -152,6 +152,7 @@ impl Feed {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Changes) -> Outcome<T>) -> Outcome<T> {
+        self.db.check_process()?;
         let mut changes = self.changes.try_lock().map_err(|_| Failure::in_use("the reader of changes"))?;
         work(changes.as_mut().ok_or_else(closed)?)
     }
@@ -240,6 +241,24 @@ pub unsafe extern "C" fn pando_changes_open(
     })
 }
 
+/// Stores the number of the oldest commit after which pando_changes_open can begin now. Threads: any number at the same
+/// time.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_changes_oldest(
+    db: *mut pando_db,
+    number: *mut u64,
+    error: *mut *mut pando_error,
+) -> pando_code {
+    // SAFETY: as the header demands of its arguments.
+    let (db, number, error) = unsafe { (Ref::of_mut(db), Out::new(number), Out::new(error)) };
+    call(error, || {
+        let number = number.required("number", 0)?;
+        number.set(db.get()?.open()?.oldest_change()?);
+        Ok(pando_code::PANDO_OK)
+    })
+}
+
 /// Stores the next change. Waits for it for at most `timeout_ms` milliseconds; 0 means not at all, PANDO_FOREVER
 /// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is
 /// closed meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
@@ -291,6 +310,7 @@ pub unsafe extern "C" fn pando_changes_close(
     let (changes, error) = unsafe { (Ref::of_mut(changes), Out::new(error)) };
     call(error, || {
         let feed = changes.get()?;
+        feed.db.check_process()?;
         feed.is_closed.store(true, Ordering::SeqCst);
         // A call that waits holds it until the handle is freed.
         drop(feed.changes.try_lock().ok().and_then(|mut changes| changes.take()));

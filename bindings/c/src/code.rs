@@ -16,9 +16,9 @@ pub enum pando_code {
     PANDO_ABSENT = 1,
     /// The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
     PANDO_FULL = 0x101,
-    /// The key, table or database already exists.
+    /// The key, table, database or file already exists.
     PANDO_EXISTS = 0x201,
-    /// The table or database does not exist.
+    /// The key, table, database or file does not exist.
     PANDO_MISSING = 0x301,
     /// A call that must not wait needs something that is not in memory.
     PANDO_WOULD_WAIT = 0x401,
@@ -30,7 +30,8 @@ pub enum pando_code {
     PANDO_LATCHED = 0x701,
     /// The commit may or may not survive: it was written, but its sync failed. Open the database again to find out.
     PANDO_INDETERMINATE = 0x801,
-    /// The object has ended: the database was closed, or the transaction was committed or rolled back.
+    /// The object has ended: the database was closed, or the transaction was committed or rolled back. Open the
+    /// database again, or begin a new transaction.
     PANDO_CLOSED = 0x901,
     /// The object was inherited through a fork. Open the database in the child after the parent has closed it.
     PANDO_FORKED = 0xA01,
@@ -45,6 +46,8 @@ pub enum pando_code {
     /// A statement of SQL was stopped by pando_sql_interrupt, and its own transaction was rolled back; or the function
     /// that gets the progress of long work has ended it.
     PANDO_INTERRUPTED = 0xF01,
+    /// Another writer has taken over the lineage of shipped commits. Stop writing here, and restore from the bucket.
+    PANDO_FENCED = 0x1001,
     /// An argument is out of range, or a call does not fit its object.
     PANDO_INVALID = 2,
     /// The options contradict the stored ones.
@@ -60,7 +63,7 @@ pub enum pando_code {
     PANDO_CORRUPT = 3,
     /// The files are not a Pando database, belong to another one, or have a version that this library does not know.
     PANDO_FOREIGN = 0x103,
-    /// Another process has the database open.
+    /// Another handle has the database, consumer or folder open, often in another process. Close it there.
     PANDO_LOCKED = 4,
     /// Another transaction changed what this one has read. Nothing was written; run the transaction again.
     PANDO_CONFLICT = 5,
@@ -71,7 +74,7 @@ pub enum pando_code {
 use pando_code::*;
 
 /// Every code with its name.
-const NAMES: [(pando_code, &CStr); 27] = [
+const NAMES: [(pando_code, &CStr); 28] = [
     (PANDO_OK, c"ok"),
     (PANDO_ABSENT, c"absent"),
     (PANDO_FULL, c"full"),
@@ -89,6 +92,7 @@ const NAMES: [(pando_code, &CStr); 27] = [
     (PANDO_TOO_OLD, c"too-old"),
     (PANDO_CONSTRAINT, c"constraint"),
     (PANDO_INTERRUPTED, c"interrupted"),
+    (PANDO_FENCED, c"fenced"),
     (PANDO_INVALID, c"invalid"),
     (PANDO_MISMATCH, c"mismatch"),
     (PANDO_MISUSE, c"misuse"),
@@ -129,6 +133,7 @@ impl From<Kind> for pando_code {
                 ErrorKind::Indeterminate => PANDO_INDETERMINATE,
                 ErrorKind::Closed => PANDO_CLOSED,
                 ErrorKind::Forked => PANDO_FORKED,
+                ErrorKind::Fenced => PANDO_FENCED,
                 _ => PANDO_FAILED,
             },
         }
@@ -224,7 +229,7 @@ pub(crate) fn compression(given: c_int) -> Outcome<Compression> {
 }
 
 #[cold]
-fn unknown(what: &str, given: c_int) -> Failure {
+pub(crate) fn unknown(what: &str, given: c_int) -> Failure {
     Failure::invalid(format!("{what} is {given}; it must be one of its constants in pando.h"))
 }
 
@@ -264,6 +269,7 @@ mod tests {
             ErrorKind::Indeterminate,
             ErrorKind::Closed,
             ErrorKind::Forked,
+            ErrorKind::Fenced,
         ];
         let mut codes = Vec::new();
         for kind in kinds {

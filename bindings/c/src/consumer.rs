@@ -1,4 +1,4 @@
-//! Named consumers of changes, whose places survive restarts.
+//! Named consumers of changes, whose positions survive restarts.
 
 use crate::changes::{Feed, options, pando_changes};
 use crate::code::pando_code;
@@ -12,9 +12,9 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
-/// A named consumer, whose place survives restarts. Read with pando_consumer_changes, do the work, then call
+/// A named consumer, whose position survives restarts. Read with pando_consumer_changes, do the work, then call
 /// pando_consumer_acknowledge: what was not acknowledged is returned again after a restart. Free it with
-/// pando_consumer_free, which keeps its place.
+/// pando_consumer_free, which keeps its position.
 pub struct pando_consumer {
     _private: (),
 }
@@ -27,7 +27,7 @@ pub struct pando_consumer_info {
     pub name: *const c_char,
     /// The number of the last commit that the consumer has acknowledged.
     pub position: u64,
-    /// Not 0: the consumer has lost its place, because more was kept for it than max_changes_bytes.
+    /// Not 0: the consumer has lost its position, because more was kept for it than max_changes_bytes.
     pub is_lost: c_int,
 }
 
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn pando_consumer_acknowledge(
     })
 }
 
-/// Frees a consumer, so that it can be opened again. Its place is kept.
+/// Frees a consumer, so that it can be opened again. Its position is kept.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_consumer_free(consumer: *mut pando_consumer) {

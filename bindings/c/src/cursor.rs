@@ -89,7 +89,7 @@ pub unsafe extern "C" fn pando_cursor_seek(
     let (cursor, key, error) = unsafe { (Ref::of_mut(cursor), Bytes::new(key, key_len), Out::new(error)) };
     call(error, || {
         let key = key.key()?;
-        cursor.get()?.try_lock().map_err(|_| Failure::in_use("the cursor"))?.seek(key);
+        cursor.get()?.try_lock().map_err(|_| Failure::in_use("the cursor"))?.seek(key)?;
         Ok(pando_code::PANDO_OK)
     })
 }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// As `ttl_ms` of a new table: each entry expires at a time of its own, which pando_tx_put_with_ttl sets.
-pub const PANDO_TTL_BY_KEY: u64 = 0xffff_ffff_ffff_ffff;
-/// As `ttl_ms` of an entry: it never expires.
+pub const PANDO_TTL_BY_KEY: u64 = 0xffff_ffff_ffff_fffe;
+/// As `ttl_ms` of an entry: it never expires. For a table, 0 means that.
 pub const PANDO_NEVER: u64 = 0xffff_ffff_ffff_ffff;
 
 /// A TTL of an argument; `None` means that the entry never expires.

@@ -5,7 +5,8 @@ use crate::db::pando_db;
 use crate::error::{call, pando_error};
 use crate::memory::{self, Out, Ref, Text, handle, handles};
 use binding::sql::SqlConnection;
-use pando::TransactionOptions;
+use binding::{Kind, Outcome};
+use pando::{ErrorKind, TransactionOptions};
 use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::Arc;
@@ -22,6 +23,14 @@ pub struct pando_sql {
 
 handles! {
     pando_sql = Arc<SqlConnection>, "the connection", b"pandosql";
+}
+
+/// Fails with PANDO_FORKED in the child of a fork, and passes if the database is closed.
+pub(crate) fn check_process(sql: &SqlConnection) -> Outcome<()> {
+    match sql.default_options() {
+        Err(failure) if failure.kind == Kind::Engine(ErrorKind::Forked) => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a connection. On a read-only database it only reads. Threads: any number at the same time.
@@ -148,7 +157,9 @@ pub unsafe extern "C" fn pando_sql_interrupt(
     // SAFETY: as the header demands of its arguments.
     let (sql, error) = unsafe { (Ref::of_mut(sql), Out::new(error)) };
     call(error, || {
-        sql.get()?.interrupt();
+        let sql = sql.get()?;
+        check_process(sql)?;
+        sql.interrupt();
         Ok(pando_code::PANDO_OK)
     })
 }
@@ -161,7 +172,9 @@ pub unsafe extern "C" fn pando_sql_close(sql: *mut pando_sql, error: *mut *mut p
     // SAFETY: as the header demands of its arguments.
     let (sql, error) = unsafe { (Ref::of_mut(sql), Out::new(error)) };
     call(error, || {
-        sql.get()?.close()?;
+        let sql = sql.get()?;
+        check_process(sql)?;
+        sql.close()?;
         Ok(pando_code::PANDO_OK)
     })
 }

@@ -3,7 +3,7 @@
 use crate::code::pando_code;
 use crate::error::{c_string, call, pando_error};
 use crate::memory::{self, Bytes, Out, Ref, Text, handle, handles};
-use crate::sql::pando_sql;
+use crate::sql::{self, pando_sql};
 use binding::sql::{Row, SqlStatement, Value, ValueRef};
 use binding::{Failure, Outcome};
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -78,6 +78,7 @@ handles! {
 
 impl Object {
     fn lent(&self) -> Outcome<MutexGuard<'_, Lent>> {
+        sql::check_process(self.statement.connection())?;
         self.lent.try_lock().map_err(|_| Failure::in_use("the statement"))
     }
 }

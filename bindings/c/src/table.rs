@@ -1,9 +1,9 @@
-//! Tables: opened, created, dropped, listed.
+//! Tables: opened, created, changed, dropped, listed.
 
-use crate::code::{self, pando_code};
+use crate::code::{self, PANDO_DEFAULT, pando_code};
 use crate::db::pando_db;
 use crate::error::{call, pando_error};
-use crate::expiry::PANDO_TTL_BY_KEY;
+use crate::expiry::{PANDO_NEVER, PANDO_TTL_BY_KEY};
 use crate::memory::{self, Out, Owned, Ref, Text, handle, handles};
 use binding::{Failure, Kind, Outcome};
 use pando::{ErrorKind, Table, TableOptions};
@@ -37,12 +37,33 @@ pub(crate) fn of(table: Table) -> *mut pando_table {
 /// The options that the arguments name.
 pub(crate) fn options(layout: c_int, compression: c_int, ttl_ms: u64) -> Outcome<TableOptions> {
     let mut options = TableOptions::with_layout(code::layout(layout)?);
-    match ttl_ms {
-        0 => {}
-        PANDO_TTL_BY_KEY => options = options.ttl_by_key(),
-        ttl_ms => options = options.ttl(Duration::from_millis(ttl_ms)),
+    if ttl_ms == PANDO_TTL_BY_KEY {
+        options = options.ttl_by_key();
+    } else {
+        options.ttl = ttl(ttl_ms)?;
     }
     Ok(options.compression(code::compression(compression)?))
+}
+
+/// The TTL of all entries of a table; `None` for 0, which means never. The numbers that stand for something else are
+/// refused, so that nothing else is made of them.
+pub(crate) fn ttl(ttl_ms: u64) -> Outcome<Option<Duration>> {
+    match ttl_ms {
+        0 => Ok(None),
+        PANDO_NEVER => Err(Failure::invalid(
+            "the TTL of a table is PANDO_NEVER, which is for entries; give 0 for a table whose entries stay",
+        )),
+        PANDO_TTL_BY_KEY => Err(Failure::invalid(
+            "the TTL of a table cannot change to PANDO_TTL_BY_KEY; create a table with it, and copy the \
+             entries",
+        )),
+        ttl_ms => Ok(Some(Duration::from_millis(ttl_ms))),
+    }
+}
+
+/// A choice that is not left to the default: a change says what it changes to.
+fn named(what: &str, given: c_int) -> Outcome<c_int> {
+    if given == PANDO_DEFAULT { Err(code::unknown(what, given)) } else { Ok(given) }
 }
 
 /// That there is no such table.
@@ -140,6 +161,87 @@ pub unsafe extern "C" fn pando_table_drop(
     let (db, name, error) = unsafe { (Ref::of_mut(db), Text::new(name), Out::new(error)) };
     call(error, || {
         db.get()?.open()?.drop_table(name.get("the name")?)?;
+        Ok(pando_code::PANDO_OK)
+    })
+}
+
+/// Renames the table `name` to `new_name`. Handles on the table return PANDO_MISSING from then on: open it by its new
+/// name. Fails with PANDO_MISSING if there is no table `name`, and with PANDO_EXISTS if there is a table `new_name`.
+/// Threads: any number at the same time.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_table_rename(
+    db: *mut pando_db,
+    name: *const c_char,
+    new_name: *const c_char,
+    error: *mut *mut pando_error,
+) -> pando_code {
+    // SAFETY: as the header demands of its arguments.
+    let (db, name, new_name, error) =
+        unsafe { (Ref::of_mut(db), Text::new(name), Text::new(new_name), Out::new(error)) };
+    call(error, || {
+        let (name, new_name) = (name.get("the name")?, new_name.get("the new name")?);
+        db.get()?.open()?.rename_table(name, new_name)?;
+        Ok(pando_code::PANDO_OK)
+    })
+}
+
+/// Changes the layout of the table `name` while it is in use: to PANDO_BTREE or PANDO_LSM. New entries are written in
+/// the new layout, and a thread rewrites the existing ones. Handles remain valid. Fails with PANDO_MISSING if there is
+/// no such table. Threads: any number at the same time.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_table_set_layout(
+    db: *mut pando_db,
+    name: *const c_char,
+    layout: c_int,
+    error: *mut *mut pando_error,
+) -> pando_code {
+    // SAFETY: as the header demands of its arguments.
+    let (db, name, error) = unsafe { (Ref::of_mut(db), Text::new(name), Out::new(error)) };
+    call(error, || {
+        let (name, layout) = (name.get("the name")?, code::layout(named("layout", layout)?)?);
+        db.get()?.open()?.set_layout(name, layout)?;
+        Ok(pando_code::PANDO_OK)
+    })
+}
+
+/// Changes the compression of the LSM table `name`: to PANDO_UNCOMPRESSED or PANDO_LZ4. It holds for pages that are
+/// written from now on. Handles remain valid. Fails with PANDO_MISSING if there is no such table, and with
+/// PANDO_INVALID if it is a B+tree. Threads: any number at the same time.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_table_set_compression(
+    db: *mut pando_db,
+    name: *const c_char,
+    compression: c_int,
+    error: *mut *mut pando_error,
+) -> pando_code {
+    // SAFETY: as the header demands of its arguments.
+    let (db, name, error) = unsafe { (Ref::of_mut(db), Text::new(name), Out::new(error)) };
+    call(error, || {
+        let compression = code::compression(named("compression", compression)?)?;
+        db.get()?.open()?.set_compression(name.get("the name")?, compression)?;
+        Ok(pando_code::PANDO_OK)
+    })
+}
+
+/// Changes how many milliseconds after their put the entries of the table `name` expire, also of entries that exist; 0
+/// means never. Handles remain valid. Fails with PANDO_MISSING if there is no such table, and with PANDO_INVALID if it
+/// has a TTL by key, or was created without a TTL and has been written to. Threads: any number at the same time.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_table_set_ttl(
+    db: *mut pando_db,
+    name: *const c_char,
+    ttl_ms: u64,
+    error: *mut *mut pando_error,
+) -> pando_code {
+    // SAFETY: as the header demands of its arguments.
+    let (db, name, error) = unsafe { (Ref::of_mut(db), Text::new(name), Out::new(error)) };
+    call(error, || {
+        let (name, ttl) = (name.get("the name")?, ttl(ttl_ms)?);
+        db.get()?.open()?.set_ttl(name, ttl)?;
         Ok(pando_code::PANDO_OK)
     })
 }

@@ -145,6 +145,42 @@ static void tables_have_names_and_layouts(pando_db *db) {
   pando_table_free(table);
 }
 
+static void tables_change_their_names_and_options(pando_db *db) {
+  pando_table *table, *other;
+  OK(pando_table_create(db, "old", PANDO_BTREE, PANDO_DEFAULT, 60000, &table, &error));
+  OK(pando_db_put(db, table, "k", 1, "v", 1, &error));
+  OK(pando_table_set_layout(db, "old", PANDO_LSM, &error));
+  OK(pando_table_set_compression(db, "old", PANDO_LZ4, &error));
+  OK(pando_table_set_ttl(db, "old", 7200000, &error));
+  OK(pando_table_ensure(db, "old", PANDO_LSM, PANDO_LZ4, 7200000, &other, &error));
+  CHECK(pando_table_layout(other) == PANDO_LSM);
+  pando_table_free(other);
+  expect_value(db, table, "k", "v");
+  OK(pando_table_set_ttl(db, "old", 0, &error));
+  EXPECT(PANDO_MISMATCH, pando_table_ensure(db, "old", PANDO_LSM, PANDO_LZ4, 7200000, &other, &error));
+  EXPECT(PANDO_INVALID, pando_table_set_layout(db, "old", PANDO_DEFAULT, &error));
+  EXPECT(PANDO_INVALID, pando_table_set_layout(db, "old", 7, &error));
+  EXPECT(PANDO_INVALID, pando_table_set_compression(db, "old", PANDO_DEFAULT, &error));
+  EXPECT(PANDO_INVALID, pando_table_set_ttl(db, "old", PANDO_TTL_BY_KEY, &error));
+  EXPECT(PANDO_INVALID, pando_table_set_ttl(db, "old", PANDO_NEVER, &error));
+  EXPECT(PANDO_INVALID, pando_table_create(db, "never", PANDO_DEFAULT, PANDO_DEFAULT, PANDO_NEVER, &other, &error));
+  EXPECT(PANDO_INVALID, pando_table_ensure(db, "never", PANDO_DEFAULT, PANDO_DEFAULT, PANDO_NEVER, &other, &error));
+  EXPECT(PANDO_MISSING, pando_table_set_layout(db, "none", PANDO_LSM, &error));
+  EXPECT(PANDO_MISSING, pando_table_set_compression(db, "none", PANDO_LZ4, &error));
+  EXPECT(PANDO_MISSING, pando_table_set_ttl(db, "none", 1000, &error));
+  EXPECT(PANDO_MISSING, pando_table_rename(db, "none", "new", &error));
+  OK(pando_table_rename(db, "old", "new", &error));
+  EXPECT(PANDO_MISSING, pando_db_put(db, table, "k", 1, "v", 1, &error));
+  pando_table_free(table);
+  OK(pando_table_open(db, "new", &table, &error));
+  expect_value(db, table, "k", "v");
+  pando_table_free(table_of(db, "taken"));
+  EXPECT(PANDO_EXISTS, pando_table_rename(db, "new", "taken", &error));
+  pando_table_free(table);
+  OK(pando_table_drop(db, "new", &error));
+  OK(pando_table_drop(db, "taken", &error));
+}
+
 static void entries_expire_at_times_of_their_own(pando_db *db) {
   pando_table *table, *plain = table_of(db, "plain");
   OK(pando_table_create(db, "cache", PANDO_BTREE, PANDO_DEFAULT, PANDO_TTL_BY_KEY, &table, &error));
@@ -722,6 +758,7 @@ int main(int argc, char **argv) {
   pando_db *db;
   OK(pando_in_memory(NULL, &db, &error));
   tables_have_names_and_layouts(db);
+  tables_change_their_names_and_options(db);
   entries_expire_at_times_of_their_own(db);
   values_fit_or_say_how_long_they_are(db);
   many_keys_are_one_call(db);

@@ -185,6 +185,10 @@ int main(int argc, char **argv) {
   snprintf(path, sizeof path, "%s/db", argv[1]);
   OK(pando_create(path, NULL, &db, &error));
   OK(pando_table_ensure(db, "t", 0, 0, 0, &table, &error));
+  uint64_t oldest = 1;
+  OK(pando_changes_oldest(db, &oldest, &error));
+  CHECK(oldest == 0);
+  EXPECT(PANDO_MISUSE, pando_changes_oldest(db, NULL, &error));
   every_kind_of_operation();
   a_place_survives(path);
   pando_change_free(change);

@@ -321,19 +321,31 @@ static void hostile_arguments(void) {
 }
 
 static void in_a_child(void) {
-  pando_stmt *other;
+  pando_value value;
+  pando_stmt *other, *running = prepared(sql, "SELECT 1 UNION SELECT 2");
+  OK(pando_stmt_step(running, &row, &count, &error));
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    pando_code code = pando_stmt_prepare(sql, "SELECT 1", &other, NULL);
-    pando_code script = pando_sql_execute(sql, "SELECT 1", NULL);
+    const pando_code codes[] = {
+      pando_stmt_prepare(sql, "SELECT 1", &other, NULL), pando_sql_execute(sql, "SELECT 1", NULL),
+      pando_stmt_value(running, 0, &value, NULL),        pando_stmt_step(running, &row, &count, NULL),
+      pando_stmt_reset(running, NULL),
+      pando_sql_interrupt(sql, NULL),                    pando_sql_close(sql, NULL),
+      pando_sql_execute(sql, "SELECT 1", NULL),
+    };
+    int is_right = 1;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+      is_right &= codes[i] == PANDO_FORKED;
     // Another program ends the child, since valgrind would look for leaks of what only its parent may free.
-    int is_right = code == PANDO_FORKED && script == PANDO_FORKED;
     execlp(is_right ? "true" : "false", "child", NULL);
     _exit(1);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  OK(pando_stmt_step(running, &row, &count, &error));
+  CHECK(row[0].integer == 2);
+  pando_stmt_free(running);
 }
 
 static void after_the_end(void) {

@@ -35,7 +35,9 @@ function checkWhole (given, name, { orInfinity = false } = {}) {
   }
 }
 
+/** The options of a table. */
+const TABLE = { layout: 'string', compression: 'string', ttlMs: 'number', ttlByKey: 'boolean' }
 const DURABILITY = { durability: 'string' }
 const TRANSACTION = { durability: 'string', isolation: 'string' }
 
-module.exports = { optionsOf, typed, textOf, checkWhole, shown, DURABILITY, TRANSACTION }
+module.exports = { optionsOf, typed, textOf, checkWhole, shown, TABLE, DURABILITY, TRANSACTION }

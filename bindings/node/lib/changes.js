@@ -91,7 +91,7 @@ class Changes {
   }
 }
 
-/** A named consumer of changes, whose place survives restarts. */
+/** A named consumer of changes, whose position survives restarts. */
 class Consumer {
   #native
   #name
@@ -126,7 +126,7 @@ class Consumer {
     return this.#queue.run(() => this.#native.acknowledge(number))
   }
 
-  /** Closes the consumer, so that it can be opened again. Its place is kept. */
+  /** Closes the consumer, so that it can be opened again. Its position is kept. */
   async close () {
     return this.#queue.run(async () => this.#native.close())
   }

@@ -31,15 +31,21 @@ export interface OpenOptions extends DatabaseOptions {
   readOnly?: boolean
 }
 
-export interface TableOptions {
-  /** Whether a table that does not exist is created. Default: true. */
-  create?: boolean
+export type Compression = 'none' | 'lz4'
+
+/** The options of a new table. */
+export interface NewTableOptions {
   layout?: Layout
-  compression?: 'none' | 'lz4'
+  compression?: Compression
   /** How long entries live after their put. */
   ttlMs?: number
   /** Whether each entry expires at a time of its own, which `put` and `setExpiry` set. Default: false. */
   ttlByKey?: boolean
+}
+
+export interface TableOptions extends NewTableOptions {
+  /** Whether a table that does not exist is created. Default: true. */
+  create?: boolean
 }
 
 export interface TransactionOptions {
@@ -68,7 +74,7 @@ export type Operation = { type: 'put', key: Bytes, value: Bytes } | { type: 'del
 export type ErrorCode =
   | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
   | 'PANDO_INVALID' | 'PANDO_MISMATCH' | 'PANDO_LOCKED' | 'PANDO_READ_ONLY' | 'PANDO_FOREIGN' | 'PANDO_CORRUPT'
-  | 'PANDO_IO' | 'PANDO_LATCHED' | 'PANDO_INDETERMINATE' | 'PANDO_CLOSED' | 'PANDO_FORKED' | 'PANDO_IN_USE'
+  | 'PANDO_IO' | 'PANDO_LATCHED' | 'PANDO_INDETERMINATE' | 'PANDO_CLOSED' | 'PANDO_FORKED' | 'PANDO_FENCED' | 'PANDO_IN_USE'
   | 'PANDO_INTERNAL' | 'PANDO_FAILED' | 'PANDO_CONSTRAINT' | 'PANDO_INTERRUPTED'
 
 /** An error of the library. */
@@ -163,6 +169,10 @@ export interface TransactionTable extends Omit<Reads, 'getSync'> {
 
 export interface Transaction {
   table(table: Table): TransactionTable
+  /** Creates a table together with the other changes. After the commit, open it with `db.table`. */
+  createTable(name: string, options?: NewTableOptions): Promise<TransactionTable>
+  /** Drops a table together with the other changes. */
+  dropTable(name: string): Promise<void>
   /**
    * Runs `work`, and undoes only its writes if it fails. Savepoints nest. One that begins while another is open, and not
    * within it, is refused with PANDO_IN_USE.
@@ -222,7 +232,7 @@ export interface Changes {
   close(): Promise<void>
 }
 
-/** A named consumer of changes, whose place survives restarts. */
+/** A named consumer of changes, whose position survives restarts. */
 export interface Consumer {
   readonly name: string
   /** The last commit that was acknowledged. */
@@ -230,7 +240,7 @@ export interface Consumer {
   changes(filter?: ChangesFilter): Promise<Changes>
   /** Records durably that everything up to this commit is done. */
   acknowledge(commit: number | Change): Promise<void>
-  /** Closes the consumer. Its place is kept. */
+  /** Closes the consumer. Its position is kept. */
   close(): Promise<void>
 }
 
@@ -286,11 +296,24 @@ export interface Database {
   connect(): Promise<Connection>
   readonly path: string | undefined
   readonly isClosed: boolean
+  /** Whether the database was opened for reading. It throws PANDO_CLOSED after the end. */
+  readonly isReadOnly: boolean
   /** Closes the database. Each call waits for the first one, and has its result. */
   close(): Promise<void>
   tables(): Promise<string[]>
   table(name: string, options?: TableOptions): Promise<Table>
   dropTable(name: string): Promise<void>
+  /** Renames a table. Tables that were opened by the old name fail with PANDO_MISSING. */
+  renameTable(name: string, newName: string): Promise<void>
+  /** Changes the layout of a table while it is in use. A thread rewrites the existing entries. */
+  setLayout(name: string, layout: Layout): Promise<void>
+  /** Changes the compression of an LSM table, for what is written from now on. */
+  setCompression(name: string, compression: Compression): Promise<void>
+  /**
+   * Changes how long entries live after their put, also of entries that exist; undefined: forever. PANDO_INVALID if the
+   * table has a TTL by key, or was created without a TTL and has been written to.
+   */
+  setTtl(name: string, ttlMs: number | undefined): Promise<void>
   snapshot(): Snapshot
   begin(options?: TransactionOptions): Promise<Transaction>
   /**
@@ -300,6 +323,8 @@ export interface Database {
   transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
   /** Opens an async iterator over every commit after the one of number `after`; 0: as far back as possible. */
   changes(options?: ChangesFilter & { after?: number }): Promise<Changes>
+  /** Returns the number of the oldest commit after which `changes` can begin now. */
+  oldestChange(): Promise<number>
   /** Opens the consumer of this name, or creates it after the newest commit. One can be open at a time. */
   consumer(name: string): Promise<Consumer>
   consumers(): Promise<Array<{ name: string, position: number, isLost: boolean }>>

@@ -2,7 +2,7 @@
 
 const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
-const { optionsOf, typed, textOf, shown, DURABILITY, TRANSACTION } = require('./arguments')
+const { optionsOf, typed, textOf, checkWhole, shown, TABLE, DURABILITY, TRANSACTION } = require('./arguments')
 const { Gate } = require('./gate')
 const { bytesOf, viewOf, packWrites } = require('./packed')
 const { Reads, Calls, Queue, deletedRangeOf } = require('./reads')
@@ -13,8 +13,6 @@ const { Transaction, registerTable, nativeOf } = require('./transaction')
 /** How often `transact` runs its function, and after how many attempts it takes a turn of its own. */
 const MOST_ATTEMPTS = 24
 const OPEN_ATTEMPTS = 8
-
-const TABLE = { create: 'boolean', layout: 'string', compression: 'string', ttlMs: 'number', ttlByKey: 'boolean' }
 
 const NAMES = {
   memoryBytes: 'memory_bytes',
@@ -31,15 +29,33 @@ const NAMES = {
   maxChangesBytes: 'max_changes_bytes',
   pageBytes: 'page_bytes'
 }
+const WORDS = new Set(['durability', 'isolation'])
 
 function databaseOptionsOf ({ readOnly = false, ...given }) {
   typed(readOnly, 'readOnly', 'boolean')
   const named = readOnly ? { read_only: 'yes' } : {}
   for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(NAMES, name)) throw new TypeError(`there is no option ${name}`)
-    if (value !== undefined) named[NAMES[name]] = String(value)
+    if (value === undefined) continue
+    typed(value, name, WORDS.has(name) ? 'string' : 'number')
+    if (!WORDS.has(name)) checkWhole(value, name)
+    named[NAMES[name]] = String(value)
   }
   return named
+}
+
+/** The result of an opening. An error has the names of options that JavaScript has. */
+async function opened (call) {
+  try {
+    return await awaited(call)
+  } catch (error) {
+    if (error.code === 'PANDO_INVALID') {
+      for (const [name, native] of Object.entries(NAMES)) {
+        error.message = error.message.replaceAll(new RegExp(`\\b${native}\\b`, 'g'), name)
+      }
+    }
+    throw error
+  }
 }
 
 /** Opens the database in a directory, and creates it if there is none and `create` is not false. */
@@ -47,13 +63,13 @@ async function open (path, { create = true, ...options } = {}) {
   textOf(path, 'the path')
   typed(create, 'create', 'boolean')
   const named = databaseOptionsOf(options)
-  const handle = await awaited(() => native.open(path, create && !options.readOnly, named))
+  const handle = await opened(() => native.open(path, create && !options.readOnly, named))
   return new Database(handle, path)
 }
 
 /** Creates a database in memory. */
 async function inMemory (options = {}) {
-  return new Database(await awaited(() => native.open(null, true, databaseOptionsOf(options))), undefined)
+  return new Database(await opened(() => native.open(null, true, databaseOptionsOf(options))), undefined)
 }
 
 /** How often a function of progress is called. */
@@ -133,6 +149,10 @@ class Database {
     return this.#native.isClosed
   }
 
+  get isReadOnly () {
+    return immediate(() => this.#native.isReadOnly)
+  }
+
   /** Each call has the result of the first one. After one that was refused, and closed nothing, another one can be made. */
   async close () {
     this.#closing ??= this.#close()
@@ -163,7 +183,7 @@ class Database {
   /** Opens a table, and creates it if there is none and `create` is not false. */
   async table (name, given) {
     const text = textOf(name, 'the name of a table')
-    const { create = true, ...options } = optionsOf(given, TABLE)
+    const { create = true, ...options } = optionsOf(given, { create: 'boolean', ...TABLE })
     const others = Object.values(options).some(value => value !== undefined) ? options : undefined
     const handle = await awaited(() => this.#native.table(text, create, others))
     return new Table(handle, this.#native, this.#calls, this.#gate)
@@ -171,6 +191,29 @@ class Database {
 
   async dropTable (name) {
     return awaited(() => this.#native.dropTable(textOf(name, 'the name of a table')))
+  }
+
+  /** Renames a table. Its tables that were opened before fail with PANDO_MISSING. */
+  async renameTable (name, newName) {
+    const names = [textOf(name, 'the name of a table'), textOf(newName, 'the new name')]
+    return awaited(() => this.#native.renameTable(...names))
+  }
+
+  async setLayout (name, layout) {
+    const words = [textOf(name, 'the name of a table'), textOf(layout, 'the layout')]
+    return awaited(() => this.#native.setLayout(...words))
+  }
+
+  async setCompression (name, compression) {
+    const words = [textOf(name, 'the name of a table'), textOf(compression, 'the compression')]
+    return awaited(() => this.#native.setCompression(...words))
+  }
+
+  /** Sets how long the entries of a table live after their put; undefined: forever. */
+  async setTtl (name, ttlMs) {
+    const text = textOf(name, 'the name of a table')
+    if (ttlMs !== undefined) typed(ttlMs, 'ttlMs', 'number')
+    return awaited(() => this.#native.setTtl(text, ttlMs))
   }
 
   /** A view of this moment. */
@@ -224,6 +267,11 @@ class Database {
   async consumer (name) {
     const text = textOf(name, 'the name of a consumer')
     return new Consumer(await awaited(() => this.#native.consumer(text)), text, this)
+  }
+
+  /** The oldest commit after which `changes` can begin now. */
+  async oldestChange () {
+    return awaited(() => this.#native.oldestChange())
   }
 
   async consumers () {

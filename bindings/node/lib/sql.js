@@ -2,6 +2,7 @@
 
 // SQL. The buffers are those of src/sql.rs.
 
+const { isUtf8 } = require('node:buffer')
 const { textOf } = require('./arguments')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { Queue } = require('./reads')
@@ -67,7 +68,8 @@ class Values {
     return this.at >= this.packed.length
   }
 
-  next () {
+  /** The next value, which is that of the column `name`. */
+  next (name) {
     const kind = this.packed[this.at++]
     if (kind === 0) return null
     if (kind === 1) {
@@ -82,9 +84,16 @@ class Values {
     }
     const from = this.at + 4
     this.at = from + this.packed.readUInt32LE(this.at)
-    return kind === 3 ? this.packed.toString('utf8', from, this.at) : this.packed.subarray(from, this.at)
+    if (kind !== 3) return this.packed.subarray(from, this.at)
+    const text = this.packed.toString('utf8', from, this.at)
+    // Bytes that are not UTF-8 are replaced with this character, which a text can also have.
+    if (text.includes('\ufffd') && !isUtf8(this.packed.subarray(from, this.at))) throw notUtf8(name)
+    return text
   }
 }
+
+const notUtf8 = name =>
+  new PandoError('PANDO_INVALID', `the column ${name} has a text that is not UTF-8: read its bytes with CAST(… AS BLOB)`)
 
 function * rowsOf ({ columns, packed }) {
   const values = new Values(packed)
@@ -92,7 +101,7 @@ function * rowsOf ({ columns, packed }) {
     // A column may have a name of Object.prototype, such as __proto__.
     const row = {}
     for (const name of columns) {
-      Object.defineProperty(row, name, { value: values.next(), writable: true, enumerable: true, configurable: true })
+      Object.defineProperty(row, name, { value: values.next(name), writable: true, enumerable: true, configurable: true })
     }
     yield row
   }

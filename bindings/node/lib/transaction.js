@@ -1,7 +1,7 @@
 'use strict'
 
 const { AsyncLocalStorage } = require('node:async_hooks')
-const { optionsOf, typed } = require('./arguments')
+const { optionsOf, typed, textOf, TABLE } = require('./arguments')
 const { PandoError, closed, converted } = require('./errors')
 const { bytesOf, viewOf, packTables, packWrites } = require('./packed')
 const { Reads, Queue, deletedRangeOf } = require('./reads')
@@ -64,7 +64,22 @@ class Transaction {
 
   /** A table as the transaction sees it. */
   table (table) {
-    const handle = nativeOf(table)
+    return this.#tableOf(nativeOf(table))
+  }
+
+  /** Creates a table together with the other changes. Returns it as the transaction sees it. */
+  async createTable (name, given) {
+    const [text, options] = [textOf(name, 'the name of a table'), optionsOf(given, TABLE)]
+    return this.#tableOf(await this.#run(() => this.#native.createTable(text, options)))
+  }
+
+  /** Drops a table together with the other changes. */
+  async dropTable (name) {
+    const text = textOf(name, 'the name of a table')
+    return this.#run(() => this.#native.dropTable(text))
+  }
+
+  #tableOf (handle) {
     return new TransactionTable(handle, this.#reader, this.#queue, () => this.#handOver(), {
       write: (key, value) => this.#write(handle, key, value),
       run: call => this.#run(() => call(this.#native)),

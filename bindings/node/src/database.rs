@@ -209,6 +209,37 @@ impl NativeDatabase {
         self.run(env, move |db| Ok(db.drop_table(&name)?))
     }
 
+    #[napi]
+    pub fn rename_table<'e>(&self, env: &'e Env, name: String, new_name: String) -> Result<Object<'e>> {
+        self.run(env, move |db| Ok(db.rename_table(&name, &new_name).map(drop)?))
+    }
+
+    #[napi]
+    pub fn set_layout<'e>(&self, env: &'e Env, name: String, layout: String) -> Result<Object<'e>> {
+        self.run(env, move |db| Ok(db.set_layout(&name, layout.parse()?)?))
+    }
+
+    #[napi]
+    pub fn set_compression<'e>(&self, env: &'e Env, name: String, compression: String) -> Result<Object<'e>> {
+        self.run(env, move |db| Ok(db.set_compression(&name, compression.parse()?)?))
+    }
+
+    /// Without a number entries never expire.
+    #[napi]
+    pub fn set_ttl<'e>(&self, env: &'e Env, name: String, ttl_ms: Option<f64>) -> Result<Object<'e>> {
+        self.run(env, move |db| Ok(db.set_ttl(&name, ttl_ms.map(ttl).transpose()?)?))
+    }
+
+    #[napi]
+    pub fn oldest_change<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| Ok(db.oldest_change()? as f64))
+    }
+
+    #[napi(getter)]
+    pub fn is_read_only(&self) -> Result<bool> {
+        now(|| Ok(self.handle.open()?.is_read_only()))
+    }
+
     /// Opens a table; without options as it is, or as a new one by default.
     #[napi]
     pub fn table<'e>(
@@ -220,10 +251,7 @@ impl NativeDatabase {
     ) -> Result<Object<'e>> {
         self.run(env, move |db| {
             let table = match (create, given) {
-                (false, _) => db.table(&name)?.ok_or_else(|| {
-                    let message = format!("there is no table {name:?}");
-                    Failure::new(Kind::Engine(ErrorKind::Missing), message)
-                })?,
+                (false, _) => db.table(&name)?.ok_or_else(|| missing(&name))?,
                 (true, None) => db.ensure_table(&name)?,
                 (true, Some(given)) => db.ensure_table_with(&name, &given.read()?)?,
             };
@@ -344,6 +372,12 @@ fn transaction_options(
     Ok(given)
 }
 
+/// That there is no such table.
+#[cold]
+pub(crate) fn missing(name: &str) -> Failure {
+    Failure::new(Kind::Engine(ErrorKind::Missing), format!("there is no table {name:?}"))
+}
+
 /// A time to live in milliseconds.
 pub(crate) fn ttl(ms: f64) -> Outcome<Duration> {
     Duration::try_from_secs_f64(ms / 1e3).map_err(|_| Failure::invalid(format!("the TTL is {ms} ms")))
@@ -359,7 +393,7 @@ pub struct NativeTableOptions {
 }
 
 impl NativeTableOptions {
-    fn read(self) -> Outcome<TableOptions> {
+    pub(crate) fn read(self) -> Outcome<TableOptions> {
         let mut options = TableOptions::default();
         if let Some(word) = self.layout {
             options.layout = word.parse()?;

@@ -39,6 +39,7 @@ fn code_of(kind: Kind) -> &'static str {
             ErrorKind::Indeterminate => "PANDO_INDETERMINATE",
             ErrorKind::Closed => "PANDO_CLOSED",
             ErrorKind::Forked => "PANDO_FORKED",
+            ErrorKind::Fenced => "PANDO_FENCED",
             _ => "PANDO_FAILED",
         },
     }

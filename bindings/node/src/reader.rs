@@ -216,12 +216,7 @@ impl Scan {
         now(|| {
             let mut steps = self.steps.try_lock().map_err(|_| Failure::in_use("the iterator"))?;
             let steps = steps.as_mut().ok_or_else(|| Failure::closed("the iterator"))?;
-            if reverse {
-                steps.seek(&[&key, &[0][..]].concat())
-            } else {
-                steps.seek(&key)
-            }
-            Ok(())
+            if reverse { steps.seek(&[&key, &[0][..]].concat()) } else { steps.seek(&key) }
         })
     }
 

@@ -1,7 +1,7 @@
 //! Transactions.
 
 use crate::bytes::Bytes;
-use crate::database::{NativeTable, ttl};
+use crate::database::{NativeTable, NativeTableOptions, missing, ttl};
 use crate::packed;
 use crate::promise::promise;
 use crate::reader::{NativeRange, Reader};
@@ -37,6 +37,29 @@ impl Tx {
     #[napi]
     pub fn reader(&self) -> Reader {
         Reader::new(Source::Transaction(Arc::clone(&self.begun)))
+    }
+
+    #[napi]
+    pub fn create_table<'e>(
+        &self,
+        env: &'e Env,
+        name: String,
+        given: NativeTableOptions,
+    ) -> Result<Object<'e>> {
+        let begun = Arc::clone(&self.begun);
+        promise(env, move || {
+            let options = given.read()?;
+            Ok(NativeTable { table: begun.write(|tx| tx.create_table(&name, &options))? })
+        })
+    }
+
+    #[napi]
+    pub fn drop_table<'e>(&self, env: &'e Env, name: String) -> Result<Object<'e>> {
+        let begun = Arc::clone(&self.begun);
+        promise(env, move || {
+            let table = begun.read(|tx| tx.table(&name))?.ok_or_else(|| missing(&name))?;
+            begun.write(|tx| tx.drop_table(&table))
+        })
     }
 
     /// Applies packed writes in their order. `places` has 32 bits for each of them, the place in `tables` of its table;

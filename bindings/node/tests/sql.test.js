@@ -13,6 +13,19 @@ after(() => rmSync(root, { recursive: true, force: true }))
 const inMemory = () => pando.inMemory({ memoryBytes: 64 << 20 })
 const ENDLESS = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)'
 
+test('a text that is not UTF-8 is refused, and never changed', async () => {
+  const db = await inMemory()
+  const refused = { code: 'PANDO_INVALID', message: /column v .* CAST\(… AS BLOB\)/ }
+  await assert.rejects(db.sql("SELECT CAST(x'e9' AS TEXT) AS v"), refused)
+  await assert.rejects(db.iterate("SELECT CAST(x'c3' AS TEXT) AS v").next(), refused)
+  const connection = await db.connect()
+  await assert.rejects(connection.sql("SELECT CAST(x'eda080' AS TEXT) AS v"), refused)
+  assert.deepEqual(await connection.sql("SELECT CAST(CAST(x'e9' AS TEXT) AS BLOB) AS v"), [{ v: Buffer.of(0xe9) }])
+  assert.deepEqual(await db.sql('SELECT ? AS v', '\ufffd ä'), [{ v: '\ufffd ä' }])
+  await connection.close()
+  await db.close()
+})
+
 test('each kind of value returns as it was', async () => {
   const db = await inMemory()
   await db.sql('CREATE TABLE v(id INTEGER PRIMARY KEY, a, b, c, d, e)')

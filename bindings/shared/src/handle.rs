@@ -34,8 +34,10 @@ impl Handle {
         Ok(self.sql.get_or_init(|| sql::Sql::new(db.clone())))
     }
 
-    /// The database, if it may be used.
+    /// The database, if it may be used. Also what needs no call of the database begins with this: records that were
+    /// read ahead, positions, statements of SQL.
     pub fn open(&self) -> Outcome<&Database> {
+        self.check_process()?;
         if self.is_closed() {
             return Err(Failure::closed("the database"));
         }
@@ -57,12 +59,10 @@ impl Handle {
         Ok(closed?)
     }
 
-    /// Fails with `Forked` in the child of a fork, also if the database is closed.
-    fn check_process(&self) -> Outcome<()> {
-        match self.db.snapshot() {
-            Err(error) if error.kind() == ErrorKind::Forked => Err(error.into()),
-            _ => Ok(()),
-        }
+    /// Fails with `Forked` in the child of a fork, also if the database is closed. A call that is possible after the
+    /// end of the database begins with this.
+    pub fn check_process(&self) -> Outcome<()> {
+        Ok(self.db.check_process()?)
     }
 }
 
@@ -114,6 +114,7 @@ impl Held {
 
     /// Ends the snapshot. A second time has no effect.
     pub fn close(&self) -> Outcome<()> {
+        self.handle.check_process()?;
         let mut held = try_lock(&self.inner, "the snapshot")?;
         self.is_closed.store(true, Ordering::SeqCst);
         drop(held.take());
@@ -184,7 +185,6 @@ impl Begun {
     /// Commits past what holds commits back. The rest is as for [`Begun::commit`].
     pub fn commit_within(&self, hold: &Hold) -> Outcome<u64> {
         self.handle.open()?;
-        self.handle.check_process()?;
         let held = hold.held().clone();
         let transaction = self.take()?.ok_or_else(ended)?;
         Ok(match held {
@@ -195,6 +195,7 @@ impl Begun {
 
     /// Undoes all changes and ends the transaction. It has no effect on one that has ended.
     pub fn roll_back(&self) -> Outcome<()> {
+        self.handle.check_process()?;
         drop(self.take()?);
         Ok(())
     }

@@ -59,7 +59,8 @@ fn milliseconds(name: &str, value: &str) -> Outcome<Duration> {
 }
 
 fn number<T: FromStr>(name: &str, value: &str) -> Outcome<T> {
-    let wrong = |_| Failure::invalid(format!("option {name} is {value:?}; it must be a number"));
+    let wrong =
+        |_| Failure::invalid(format!("option {name} is {value:?}; it must be a whole number from 0 on"));
     value.parse().map_err(wrong)
 }
 

@@ -293,8 +293,10 @@ impl Steps {
     }
 
     /// Goes to a place between records: a step forward goes to the first one at or after `key`.
-    pub fn seek(&mut self, key: &[u8]) {
+    pub fn seek(&mut self, key: &[u8]) -> Outcome<()> {
+        self.source.handle().check_process()?;
         self.walk.seek(key);
+        Ok(())
     }
 
     /// Goes over all records that are at hand, reading a chunk if none is: `each` gets keys and values. Returns whether

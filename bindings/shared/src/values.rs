@@ -61,6 +61,7 @@ impl ReadValue {
 
     /// Ends the reader, so that what it keeps can be freed. A second time has no effect.
     pub fn close(&self) -> Outcome<()> {
+        self.handle.check_process()?;
         drop(try_lock(&self.inner, "the reader of a value")?.take());
         Ok(())
     }
@@ -110,6 +111,7 @@ impl WrittenValue {
 
     /// Appends bytes. An error gives the value up, unless another call uses the writer.
     pub fn append(&self, bytes: &[u8]) -> Outcome<()> {
+        self.begun.handle().check_process()?;
         let mut guard = try_lock(&self.inner, WRITER)?;
         let writer = guard.as_mut().ok_or_else(ended)?;
         let appended = self.begun.handle().open().and_then(|_| Ok(writer.append(bytes)?));
@@ -122,6 +124,7 @@ impl WrittenValue {
     /// Puts the value in its transaction, and returns the value's length. It ends the writer whatever the result is,
     /// unless another call uses the writer or the transaction.
     pub fn finish(&self) -> Outcome<u64> {
+        self.begun.handle().check_process()?;
         let mut guard = try_lock(&self.inner, WRITER)?;
         if guard.is_none() {
             return Err(ended());
@@ -135,6 +138,7 @@ impl WrittenValue {
 
     /// Gives the value up. A second time, and after the value was finished, it has no effect.
     pub fn abandon(&self) -> Outcome<()> {
+        self.begun.handle().check_process()?;
         drop(try_lock(&self.inner, WRITER)?.take());
         Ok(())
     }

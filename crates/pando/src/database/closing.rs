@@ -55,6 +55,16 @@ impl Database {
         self.shared.store.is_closed()
     }
 
+    /// Returns an error in the child of a fork, which must not use a database of its parent. Every call that reads or
+    /// writes makes this check. It costs a load and a comparison.
+    ///
+    /// # Errors
+    /// `Forked`, also if the database is closed.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        self.shared.store.check_process()
+    }
+
     /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
     /// `Closed`. SQL statements that run in other threads are stopped, and commits that wait for a
     /// [`CommitHold`](crate::CommitHold) fail. Open snapshots stay readable until the directory is opened for writing

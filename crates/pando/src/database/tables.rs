@@ -114,7 +114,8 @@ impl TableOptions {
         let message = if table.layout() != self.layout {
             let (stored, asked) = (table.layout(), self.layout);
             format!(
-                "table {name:?} has layout {stored}, but {asked} was asked for; change it with set_layout"
+                "table {name:?} has layout {stored}, but {asked} was asked for; change the layout of \
+                 the table, or ask for the one that it has"
             )
         } else if table.has_ttl_by_key() != self.ttl_by_key {
             let named = |by_key| if by_key { "a TTL by key" } else { "no TTL by key" };
@@ -127,12 +128,15 @@ impl TableOptions {
             let named =
                 |ttl: Option<Duration>| ttl.map_or("no TTL".into(), |ttl| format!("a TTL of {ttl:?}"));
             let (stored, asked) = (named(table.ttl()), named(self.ttl));
-            format!("table {name:?} has {stored}, but {asked} was asked for; change it with set_ttl")
+            format!(
+                "table {name:?} has {stored}, but {asked} was asked for; change the TTL of the \
+                 table, or ask for the one that it has"
+            )
         } else if table.compression() != self.compression {
             let (stored, asked) = (table.compression(), self.compression);
             format!(
-                "table {name:?} has compression {stored}, but {asked} was asked for; change it with \
-                 set_compression"
+                "table {name:?} has compression {stored}, but {asked} was asked for; change the \
+                 compression of the table, or ask for the one that it has"
             )
         } else {
             return Ok(table);
@@ -211,8 +215,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Mismatch` if the table exists and has other options; its message names both, and the call that changes the
-    /// table. Otherwise as for [`Database::create_table`].
+    /// `Mismatch` if the table exists and has other options; its message names both, and what to change.
+    /// Otherwise as for [`Database::create_table`].
     pub fn ensure_table_with(&self, name: &str, options: &TableOptions) -> Result<Table> {
         match self.table(name)? {
             Some(table) => options.check(table),
