@@ -115,7 +115,13 @@ test('keys are iterated without their values', async () => {
   assert.deepEqual(await keys({ reverse: true }), all.toReversed())
   assert.deepEqual(await keys({ gt: 'k37', limit: 2 }), ['k38', 'k39'])
   assert.deepEqual(await keys({ lte: 'k01', reverse: true }), ['k01', 'k00'])
-  const [alone, read] = [await seconds(() => keys()), await seconds(() => drain(table.range()))]
+  // The least of several, because another program may take the processor from any one of them.
+  const least = async work => {
+    const all = []
+    for (let round = 0; round < 5; round++) all.push(await seconds(work))
+    return Math.min(...all)
+  }
+  const [alone, read] = [await least(() => keys()), await least(() => drain(table.range()))]
   assert.ok(alone < read / 3, `keys take ${alone} ms, records ${read} ms`)
   await db.transact(async tx => {
     const inside = tx.table(table)

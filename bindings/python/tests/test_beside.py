@@ -13,7 +13,7 @@ import pando
 
 WRITER = """
 import sys, pando
-db = pando.create(sys.argv[1], memory_bytes=16 << 20)
+db = pando.create(sys.argv[1], memory_bytes=16 << 20, durability="buffered")
 left, right = db.table("left", key=int), db.table("right", key=int)
 for number in range(1_000_000):
     with db.write() as tx:

@@ -113,7 +113,15 @@ fn the_session_of_the_guide_works() {
     let mut asked = 0;
     for part in session.split("> ").filter(|part| !part.is_empty()) {
         let (command, expected) = part.split_once('\n').unwrap();
-        assert_eq!(client.ask(command), expected.trim_end_matches('\n'), "{command}");
+        let (reply, expected) = (client.ask(command), expected.trim_end_matches('\n'));
+        // What is left of a minute may be less by the time that the machine was busy.
+        let seconds = |reply: &str| reply.strip_prefix("(integer) ")?.parse::<i64>().ok();
+        match (seconds(&reply), seconds(expected)) {
+            (Some(left), Some(of)) if command.starts_with("TTL ") && of > 5 => {
+                assert!((of - 5..=of).contains(&left), "{command}: {left}");
+            }
+            _ => assert_eq!(reply, expected, "{command}"),
+        }
         asked += 1;
     }
     assert!(asked >= 15, "the guide has a session: {asked}");

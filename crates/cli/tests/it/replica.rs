@@ -183,7 +183,8 @@ fn a_running_replica_becomes_the_primary() {
     let main = Server::start(&dir.path().join("primary"));
     let other = replica(&dir.path().join("replica"), &url(&main));
     let commit = main.ask("PUT", "/v0/entity?id=a", b"1").header("pando-commit").unwrap().to_owned();
-    other.ask_with("GET", "/v0/entity?id=a", &[("pando-min-commit", &commit)], b"");
+    let read = other.ask_with("GET", "/v0/entity?id=a", &[("pando-min-commit", &commit)], b"");
+    assert_eq!(read.status, 200, "{}", read.text());
     main.kill();
     let said = text(pando(["promote", &url(&other), "--format", "csv"]));
     assert_eq!(said, format!("database,commit\ndefault,{commit}\n"));
@@ -281,8 +282,13 @@ fn requests_that_wait_for_a_commit_do_not_keep_the_old_copy() {
             scope.spawn(move || {
                 // At each moment, some of them have just begun to wait.
                 std::thread::sleep(Duration::from_millis(300 * n));
-                let headers = [("pando-min-commit", commit)];
-                let read = other.ask_with("GET", "/v0/entity?id=a", &headers, b"");
+                let (headers, begun) = ([("pando-min-commit", commit)], Instant::now());
+                let read = loop {
+                    let read = other.ask_with("GET", "/v0/entity?id=a", &headers, b"");
+                    if read.status != 504 || begun.elapsed() > PATIENCE {
+                        break read;
+                    }
+                };
                 assert_eq!((read.status, read.text()), (200, "2"));
             });
         }
@@ -300,25 +306,27 @@ fn load(port: u16, seed: u64, is_over: &AtomicBool) -> BTreeMap<String, BTreeMap
     };
     let mut model = BTreeMap::<String, BTreeMap<String, Vec<u8>>>::new();
     let mut client: Option<Client> = None;
-    let mut ask = |method: &str, target: &str, body: &[u8]| loop {
+    let mut ask = |method: &str, target: &str, body: &[u8]| {
         let begun = Instant::now();
-        let answer = match &mut client {
-            Some(client) => client.try_ask(method, target, &[], body),
-            None => match std::net::TcpStream::connect(("127.0.0.1", port)) {
-                Ok(_) => {
-                    client = Some(Client::connect(([127, 0, 0, 1], port).into()));
-                    continue;
-                }
-                Err(error) => Err(error),
-            },
-        };
-        match answer {
-            Ok(reply) if reply.status < 300 || reply.status == 404 => return,
-            Ok(reply) => panic!("{method} {target}: {} {}", reply.status, reply.text()),
-            Err(_) => client = None,
+        loop {
+            let answer = match &mut client {
+                Some(client) => client.try_ask(method, target, &[], body),
+                None => match std::net::TcpStream::connect(("127.0.0.1", port)) {
+                    Ok(_) => {
+                        client = Some(Client::connect(([127, 0, 0, 1], port).into()));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            match answer {
+                Ok(reply) if reply.status < 300 || reply.status == 404 => return,
+                Ok(reply) => panic!("{method} {target}: {} {}", reply.status, reply.text()),
+                Err(_) => client = None,
+            }
+            assert!(begun.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(begun.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(10));
     };
     let mut rounds = 0_u64;
     while !is_over.load(Ordering::SeqCst) || rounds < 60 {

@@ -33,9 +33,11 @@ fn the_server_keeps_a_history_of_itself_and_of_its_databases() {
         assert_eq!(server.ask("GET", &format!("/v0/entity?id=k{n}"), b"").status, 200);
     }
     let sum = |list: &Value| list.as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
-    let of_server = wait_for("a point", || {
+    // The last of them may be in a later point than the first.
+    let of_server = wait_for("all 20 in points", || {
         let found = value(&server, "/v1/history");
-        (found["points"].as_u64() > Some(0)).then_some(found)
+        let count = |what: &str| sum(&found["requests"][what]["count"]);
+        (count("put") >= 20 && count("get") >= 20).then_some(found)
     });
     assert_eq!(sum(&of_server["requests"]["put"]["count"]), 20, "{of_server}");
     assert!(of_server["requests"]["get"]["p99_us"][0].as_u64() > Some(0));

@@ -363,13 +363,14 @@ fn a_stream_that_loses_its_place_is_reset_alone() {
 #[test]
 fn responses_that_nobody_takes_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let server = started(dir.path(), &["--memory", "32M"]);
+    // With the default, the first responses would be given up while a slow machine still asks for the last.
+    let server = started(dir.path(), &["--memory", "32M", "--head-timeout", "600"]);
     assert_eq!(server.ask("PUT", "/v0/entity?id=short", &[7; 60 << 10]).status, 201);
     let before = server.resident_bytes();
     run(async {
         let (mut held, mut clients) = (Vec::new(), Vec::new());
         let mut statuses = std::collections::BTreeMap::<u16, usize>::new();
-        for _ in 0..200 {
+        for _ in 0..100 {
             let mut client = Client::with_window(server.address, 0).await;
             for _ in 0..100 {
                 let (response, _) = client.begin(request("GET", "/v0/entity?id=short"), false).await.unwrap();
@@ -379,11 +380,11 @@ fn responses_that_nobody_takes_are_bounded() {
             }
             clients.push(client);
         }
-        // 1.2 GB were asked for. What is counted is 256 MiB, and each connection has 256 KiB of its own.
-        assert!(statuses[&200] > 4_000 && statuses[&503] > 14_000, "{statuses:?}");
+        // 600 MB were asked for. What is counted is 256 MiB, and each connection has 256 KiB of its own.
+        assert!(statuses[&200] > 4_000 && statuses[&503] > 4_000, "{statuses:?}");
     });
     let grown = server.resident_bytes().saturating_sub(before);
-    // 20,000 requests in progress take some kilobytes each, besides.
+    // 10,000 requests in progress take some kilobytes each, besides.
     assert!(grown < 800 << 20, "it grew by {} MiB", grown >> 20);
     is_well(&server);
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How much longer than it should a test may take on a busy machine.
-const SLACK: Duration = Duration::from_secs(2);
+const SLACK: Duration = Duration::from_secs(10);
 const CHANGES: &str = "/v1/databases/default/changes";
 
 fn token(dir: &Path, name: &str, more: &[&str]) -> String {
@@ -39,8 +39,6 @@ fn rest(client: &mut Client) -> (String, bool) {
 fn a_feed_ends_with_its_token() {
     let dir = tempfile::tempdir().unwrap();
     let (revoked, kept) = (token(dir.path(), "revoked", &[]), token(dir.path(), "kept", &[]));
-    let expiring = token(dir.path(), "expiring", &["--expires-in", "3s"]);
-    let until = Instant::now() + Duration::from_secs(3);
     let server = Server::start(dir.path());
     let put = |key: &str| {
         let bearer = format!("Bearer {kept}");
@@ -49,7 +47,8 @@ fn a_feed_ends_with_its_token() {
     };
     let feed = |token: &str, format: &str| begin(&server, &format!("{CHANGES}?format={format}"), token);
     let mut others = feed(&kept, "ndjson");
-    let mut expires = feed(&expiring, "ndjson");
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut expires = feed(&token(dir.path(), "expiring", &["--expires-in", "10s"]), "ndjson");
     let mut feeds = ["ndjson", "sse", "binary"].map(|format| feed(&revoked, format));
     put("before");
     let (said, _) = rest(&mut expires);

@@ -236,13 +236,21 @@ fn a_server_ships_its_tail_at_its_end() {
     let server = Server::start_with(&data, &["--ship", &bucket, "--ship-interval", "10m"]);
     assert!(server.ask("PUT", "/v0/entity?id=greeting", b"hello").status < 300);
     let begun = Instant::now();
+    while !server.ask("GET", "/metrics", b"").text().contains("pando_ship_up{database=\"default\"} 1") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the base is not shipped");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(server.ask("PUT", "/v0/entity?id=last", b"hello").status < 300);
+    let begun = Instant::now();
     assert!(server.terminate().success());
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
     let copies = dir.path().join("copies");
     fs::create_dir(&copies).unwrap();
     stdout(pando(["restore", &format!("{bucket}/default"), &path(&copies, "default")]));
     let copy = Server::start(&copies);
-    assert_eq!(copy.ask("GET", "/v0/entity?id=greeting", b"").text(), "hello");
+    for key in ["greeting", "last"] {
+        assert_eq!(copy.ask("GET", &format!("/v0/entity?id={key}"), b"").text(), "hello", "{key}");
+    }
 }
 
 /// The response of statements can be longer than what is kept in memory, and then begins before they are complete. Its

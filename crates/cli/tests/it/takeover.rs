@@ -4,15 +4,18 @@ use crate::common::{pando, text};
 use crate::http::{Client, Server};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How many clients write.
 const CLIENTS: u64 = 4;
 
-/// Starts clients that put keys until a write is refused. Each returns how many of its keys were acknowledged.
+/// Starts clients that put keys until a write is refused. Each returns how many of its keys were acknowledged. Waits
+/// until each has put one.
 fn write_until_fenced(address: SocketAddr) -> Vec<JoinHandle<u64>> {
-    let client = move |name: u64| {
+    let client = move |name: u64, acknowledged: &AtomicU64| {
         let mut client = Client::connect(address);
         let begun = Instant::now();
         for n in 0.. {
@@ -26,11 +29,23 @@ fn write_until_fenced(address: SocketAddr) -> Vec<JoinHandle<u64>> {
                 );
                 return n;
             }
+            acknowledged.store(n + 1, Ordering::SeqCst);
             assert!(begun.elapsed() < Duration::from_secs(120), "the writer was never fenced");
         }
         unreachable!()
     };
-    (0..CLIENTS).map(|name| thread::spawn(move || client(name))).collect()
+    let counts: Vec<Arc<AtomicU64>> = (0..CLIENTS).map(|_| Arc::default()).collect();
+    let begin = |(name, count): (u64, &Arc<AtomicU64>)| {
+        let count = Arc::clone(count);
+        thread::spawn(move || client(name, &count))
+    };
+    let clients = (0..).zip(&counts).map(begin).collect();
+    let begun = Instant::now();
+    while counts.iter().any(|count| count.load(Ordering::SeqCst) == 0) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not every client could put a key");
+        thread::sleep(Duration::from_millis(20));
+    }
+    clients
 }
 
 /// Checks that `successor` accepts writes, and has everything that was acknowledged by the server before it.
@@ -64,7 +79,6 @@ fn a_server_takes_over_from_one_that_writes_at_full_speed() {
     let ship = ["--ship", &bucket, "--ship-mode", "sync", "--follow-interval", "20ms"];
     let first = start(&dir.path().join("a"), &ship, &[]);
     let clients = write_until_fenced(first.address);
-    thread::sleep(Duration::from_millis(500));
     // One in an empty directory.
     let second = start(&dir.path().join("b"), &ship, &["--ship-held", "take-over"]);
     check(&second, clients);
@@ -75,7 +89,6 @@ fn a_server_takes_over_from_one_that_writes_at_full_speed() {
     // A running replica.
     let third = start(&dir.path().join("c"), &ship, &[]);
     let clients = write_until_fenced(second.address);
-    thread::sleep(Duration::from_millis(500));
     let said = text(pando(["promote", &format!("http://{}", third.address), "--format", "csv"]));
     assert!(said.starts_with("database,commit\ndefault,"), "{said}");
     check(&third, clients);
@@ -83,7 +96,6 @@ fn a_server_takes_over_from_one_that_writes_at_full_speed() {
     let fourth = start(&dir.path().join("d"), &ship, &[]);
     fourth.kill();
     let clients = write_until_fenced(third.address);
-    thread::sleep(Duration::from_millis(500));
     let fourth = start(&dir.path().join("d"), &ship, &["--ship-held", "take-over"]);
     check(&fourth, clients);
     // A server whose directory does not continue the lineage says that it is not the writer.

@@ -50,9 +50,13 @@ fn those_who_wait_share_puts() {
 #[test]
 fn a_new_database_is_in_the_bucket_when_it_can_be_restored() {
     let (store, model) = (Faulty::new(1), Model::new(1));
-    store.before_put("base/", || std::thread::sleep(Duration::from_millis(100)));
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    // The sender is dropped when the base may be put.
+    let may_go_on = std::sync::Mutex::new(may_go_on);
+    store.before_put("base/", move || drop(may_go_on.lock().unwrap().recv()));
     let shipper = start(&store, &model, sync());
     assert!(!shipper.wait_for(0, Duration::from_millis(20)).unwrap(), "there is no base yet");
+    drop(go_on);
     shipper.wait(0).unwrap();
     assert_eq!(restored(&store, Goal::Newest).unwrap().1, model.history());
     shipper.stop().unwrap();
@@ -89,6 +93,10 @@ fn a_bucket_that_goes_away_is_caught_up_with() {
     store.set_away(true);
     let commit = (0..100).map(|time| model.commit(time, vec![3; 1000])).max().unwrap();
     assert!(!shipper.wait_for(commit, Duration::from_millis(300)).unwrap());
+    let begun = Instant::now();
+    while shipper.status().state != State::Retrying && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let status = shipper.status();
     assert_eq!((status.state, status.shipped_commit, status.lag_commits), (State::Retrying, 1, 100));
     assert!(status.lag_bytes > 0 && status.lag_seconds > 0.1, "{status:?}");
