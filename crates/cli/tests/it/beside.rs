@@ -147,7 +147,8 @@ fn commands_that_write_say_who_has_the_database_and_sql_reads() {
     text(pando(["sql", path, "INSERT INTO fruit VALUES ('apple', 'red')"]));
     let db = Database::open(path).unwrap();
     assert!(failure(pando(["put", path, "t", "k", "v"]), 4).contains("is locked by process"));
-    assert!(failure(pando(["backup", path, dir.path().join("b").to_str().unwrap()]), 4).contains("a backup"));
+    let said = failure(pando(["backup", path, dir.path().join("b").to_str().unwrap()]), 4);
+    assert!(said.contains("another process has the database open for writing"), "{said}");
     let selected = pando(["sql", path, "SELECT colour FROM fruit", "--format", "csv"]);
     let said = String::from_utf8(selected.stderr).unwrap();
     assert_eq!(String::from_utf8(selected.stdout).unwrap().lines().last(), Some("red"), "{said}");

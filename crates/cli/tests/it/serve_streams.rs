@@ -39,6 +39,9 @@ fn rest(client: &mut Client) -> (String, bool) {
 fn a_feed_ends_with_its_token() {
     let dir = tempfile::tempdir().unwrap();
     let (revoked, kept) = (token(dir.path(), "revoked", &[]), token(dir.path(), "kept", &[]));
+    // The server is started meanwhile, which takes seconds on a slow disk.
+    let expiring = token(dir.path(), "expiring", &["--expires-in", "12s"]);
+    let until = Instant::now() + Duration::from_secs(12);
     let server = Server::start(dir.path());
     let put = |key: &str| {
         let bearer = format!("Bearer {kept}");
@@ -47,8 +50,7 @@ fn a_feed_ends_with_its_token() {
     };
     let feed = |token: &str, format: &str| begin(&server, &format!("{CHANGES}?format={format}"), token);
     let mut others = feed(&kept, "ndjson");
-    let until = Instant::now() + Duration::from_secs(10);
-    let mut expires = feed(&token(dir.path(), "expiring", &["--expires-in", "10s"]), "ndjson");
+    let mut expires = feed(&expiring, "ndjson");
     let mut feeds = ["ndjson", "sse", "binary"].map(|format| feed(&revoked, format));
     put("before");
     let (said, _) = rest(&mut expires);
