@@ -40,8 +40,8 @@ fn a_feed_ends_with_its_token() {
     let dir = tempfile::tempdir().unwrap();
     let (revoked, kept) = (token(dir.path(), "revoked", &[]), token(dir.path(), "kept", &[]));
     // The server is started meanwhile, which takes seconds on a slow disk.
-    let expiring = token(dir.path(), "expiring", &["--expires-in", "12s"]);
-    let until = Instant::now() + Duration::from_secs(12);
+    let expiring = token(dir.path(), "expiring", &["--expires-in", "6s"]);
+    let until = Instant::now() + Duration::from_secs(6);
     let server = Server::start(dir.path());
     let put = |key: &str| {
         let bearer = format!("Bearer {kept}");
