@@ -81,13 +81,13 @@ impl crate::Log {
         Self::scan_surveyed(dir, survey, from, visit)
     }
 
-    /// Calls `visit` with every payload from `from` on, as [`Log::scan`] does, in a directory that may also hold
+    /// Calls `visit` with every payload from `from` on, as [`scan`](Self::scan) does, in a directory that may also hold
     /// segments of other databases, which the log does not need. Salvage uses this. If their numbers come after that of
     /// the segment in which the log ends, they are an error, after the last payload: one of them may have replaced the
     /// segment that followed.
     ///
     /// # Errors
-    /// Those of [`Log::scan`].
+    /// Those of [`scan`](Self::scan).
     pub fn scan_mixed(
         dir: &Arc<dyn Dir>,
         database: DatabaseId,
