@@ -53,7 +53,9 @@ fn a_new_database_is_in_the_bucket_when_it_can_be_restored() {
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
     // The sender is dropped when the base may be put.
     let may_go_on = std::sync::Mutex::new(may_go_on);
-    store.before_put("base/", move || drop(may_go_on.lock().unwrap().recv()));
+    store.before_put("base/", move || {
+        let _ended = may_go_on.lock().unwrap().recv();
+    });
     let shipper = start(&store, &model, sync());
     assert!(!shipper.wait_for(0, Duration::from_millis(20)).unwrap(), "there is no base yet");
     drop(go_on);
